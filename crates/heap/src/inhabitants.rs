@@ -12,6 +12,8 @@ use observe::fact::library::{Libraries, family_of, file_key, find_version};
 use observe::fact::open_file;
 use observe::fact::program::{Libc, read_program};
 use observe::fact::sanitizer::{Sanitizer, by_function, by_library};
+use observe::fact::sections::tables_are_within;
+use symbols::debug_files::SYMBOL_TABLE_BYTES_MAX;
 
 /// Symbols looked at in the program; a large service has some 300,000.
 const SYMBOLS_MAX: usize = 4_000_000;
@@ -232,6 +234,9 @@ fn read_exe(subject: &Subject<'_>, found: &mut Inhabitants) {
         found.sanitizer = program.needed.iter().find_map(|name| by_library(name));
     }
     let Ok(file) = open_file(&link) else { return };
+    if !tables_are_within(&file, SYMBOL_TABLE_BYTES_MAX) {
+        return;
+    }
     let cache = object::ReadCache::new(BufReader::new(&file));
     let Ok(elf) = object::File::parse(&cache) else {
         return;

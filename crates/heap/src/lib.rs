@@ -34,7 +34,6 @@ pub mod symbols;
 pub mod types;
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -52,7 +51,9 @@ use observe::fact::maps::Maps;
 use observe::fact::memory::{Memory, ProcessMemory};
 use observe::overhead::Times;
 use observe::proc::ProcRoot;
+use observe::proc::identity::parse_identity;
 use observe::proc::open::{Folder, Lost};
+use observe::proc::pagemap::Pagemap;
 use pages::PageBits;
 use probe::ProbeLook;
 use smaps::Area;
@@ -194,7 +195,7 @@ impl HeapReader {
         let mut status = Vec::new();
         let _ = self.folder.read("status", &mut status);
         let scene = Scene {
-            own_pid: ::symbols::perf_map::parse_own_pid(&status).unwrap_or(0),
+            own_pid: parse_identity(&status).own_pid.unwrap_or(0),
             folder: &self.folder,
             areas: &areas,
             present: &present,
@@ -348,8 +349,9 @@ impl HeapReader {
         self.folder.open_file("mem").ok().map(ProcessMemory::new)
     }
 
-    fn open_pagemap(&self) -> Option<File> {
-        self.folder.open_file("pagemap").ok().map(File::from)
+    fn open_pagemap(&self) -> Option<Pagemap> {
+        let file = self.folder.open_file("pagemap").ok()?;
+        Some(Pagemap::of(file.into()))
     }
 
     fn read_present(&self, areas: &[Area]) -> HashMap<u64, PageBits> {

@@ -1,21 +1,13 @@
-//! Which pages of an area are in RAM: `/proc/PID/pagemap`.
+//! Which pages of an area are in RAM.
 //!
-//! The frame numbers in it need rights, the present bit does not. Nothing here touches a page of
-//! the subject; memory is only ever read where this says that a page is present, because reading
-//! an absent one would map it.
+//! Nothing here touches a page of the subject; memory is only ever read where this says that a page is present, because
+//! reading an absent one would map it.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-
-pub const PAGE_BYTES: u64 = 4096;
+pub use observe::proc::pagemap::PAGE_BYTES;
+use observe::proc::pagemap::{PageState, Pagemap};
 
 /// Pages of one area that are looked at: 64 GiB. A larger area is one that a runtime reserved.
 const PAGES_MAX: u64 = 1 << 24;
-
-/// Entries read at once: 512 KiB of pagemap, 256 MiB of addresses.
-const ENTRIES_AT_ONCE: usize = 1 << 16;
-
-const PRESENT: u64 = 1 << 63;
 
 /// One bit per page of a range of addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -130,30 +122,14 @@ impl PageBits {
 }
 
 /// The pages of an area that are in RAM. `None` when the file cannot be read.
-pub fn read_present(pagemap: &File, start: u64, end: u64) -> Option<PageBits> {
+pub fn read_present(pagemap: &Pagemap, start: u64, end: u64) -> Option<PageBits> {
     let mut bits = PageBits::new(start, end);
-    // No more than the area needs: 20,000 threads are 20,000 areas.
-    let mut bytes = vec![0; bits.pages.min(ENTRIES_AT_ONCE as u64) as usize * 8];
-    let mut page = 0;
-    while page < bits.pages {
-        let want = (bits.pages - page).min(ENTRIES_AT_ONCE as u64) as usize;
-        let chunk = &mut bytes[..want * 8];
-        pagemap
-            .read_exact_at(chunk, (start / PAGE_BYTES + page) * 8)
-            .ok()?;
-        mark_present(chunk, page, &mut bits.words);
-        page += want as u64;
-    }
+    let (pages, words) = (bits.pages, &mut bits.words);
+    pagemap.each(start, pages, |page, state| {
+        let is_present = u64::from(state == PageState::Present);
+        words[(page / 64) as usize] |= is_present << (page % 64);
+    })?;
     Some(bits)
-}
-
-fn mark_present(entries: &[u8], first: u64, words: &mut [u64]) {
-    for (index, entry) in entries.as_chunks::<8>().0.iter().enumerate() {
-        if u64::from_le_bytes(*entry) & PRESENT != 0 {
-            let page = first + index as u64;
-            words[(page / 64) as usize] |= 1 << (page % 64);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -176,7 +152,7 @@ mod tests {
         let block = vec![1u8; 64 * PAGE_BYTES as usize];
         let start = (block.as_ptr() as u64).next_multiple_of(PAGE_BYTES);
         let end = start + 32 * PAGE_BYTES;
-        let pagemap = File::open("/proc/self/pagemap").unwrap();
+        let pagemap = Pagemap::open(std::process::id()).unwrap();
         let bits = read_present(&pagemap, start, end).unwrap();
         assert_eq!(bits.bytes(), 32 * PAGE_BYTES);
         drop(block);

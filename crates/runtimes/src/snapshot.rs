@@ -1,5 +1,6 @@
 //! What is in a managed heap at one moment.
 
+use std::fmt;
 use std::time::Duration;
 
 pub use symbols::frame::Frame;
@@ -53,6 +54,16 @@ pub struct RootCount {
     pub type_name: Option<String>,
     pub objects: u64,
     pub bytes: u64,
+}
+
+/// With its type: `main.store (map[string]*main.Profile)`.
+impl fmt::Display for RootCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        self.type_name
+            .as_ref()
+            .map_or(Ok(()), |name| write!(f, " ({name})"))
+    }
 }
 
 /// Tasks (goroutines, threads) that stand at the same place and were started at the same place.

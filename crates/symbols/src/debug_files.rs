@@ -7,15 +7,16 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use object::{Object, ObjectSection, ReadCache, SectionKind};
+use object::{Object, ObjectSection, ReadCache};
 
+use observe::fact::sections::tables_are_within;
 use observe::foreign::open_file_within;
 
 /// Largest file that is symbolised: its symbols are sorted in memory. Larger ones have no names.
 pub const SYMBOLISED_BYTES_MAX: u64 = 2 << 30;
 
 /// Bytes of a symbol table, 24 for each symbol; Chromium's has 30 MiB.
-const SYMBOL_TABLE_BYTES_MAX: u64 = 256 << 20;
+pub const SYMBOL_TABLE_BYTES_MAX: u64 = 256 << 20;
 
 /// Bytes of all packed sections once unpacked.
 const UNPACKED_BYTES_MAX: u64 = 1 << 30;
@@ -38,6 +39,9 @@ pub fn readable(path: &Path) -> Readable {
     let Ok(file) = open_file_within(path, SYMBOLISED_BYTES_MAX) else {
         return Readable::Nothing;
     };
+    if !tables_are_within(&file, SYMBOL_TABLE_BYTES_MAX) {
+        return Readable::Nothing;
+    }
     let cache = ReadCache::new(file);
     let Ok(elf) = object::File::parse(&cache) else {
         return Readable::Nothing;
@@ -45,9 +49,7 @@ pub fn readable(path: &Path) -> Readable {
     let (mut sections, mut unpacked_bytes) = (0, 0_u64);
     for section in elf.sections() {
         sections += 1;
-        let is_table = section.kind() == SectionKind::Metadata
-            && matches!(section.name(), Ok(".symtab" | ".dynsym"));
-        if sections > SECTIONS_MAX || (is_table && section.size() > SYMBOL_TABLE_BYTES_MAX) {
+        if sections > SECTIONS_MAX {
             return Readable::Nothing;
         }
         if let Ok(range) = section.compressed_file_range() {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use observe::foreign::open_file_itself;
+use observe::proc::identity::parse_identity;
 
 /// Largest perf map that is read; a larger one is ignored.
 const FILE_BYTES_MAX: u64 = 32 << 20;
@@ -46,7 +47,8 @@ pub fn open_perf_map(process: &Path) -> Result<Option<File>, Ignored> {
     let Ok(status) = std::fs::read(process.join("status")) else {
         return Ok(None);
     };
-    let (Some(pid), Some(user)) = (parse_own_pid(&status), parse_effective_user(&status)) else {
+    let who = parse_identity(&status);
+    let (Some(pid), Some(user)) = (who.own_pid, who.user) else {
         return Ok(None);
     };
     let name = format!("perf-{pid}.map");
@@ -66,13 +68,6 @@ fn open_owned(path: &Path, user: u32) -> Result<Option<File>, String> {
             "it belongs to user {owner}, and the process runs as user {user}"
         )),
     }
-}
-
-/// The second number of `Uid:` in `/proc/PID/status`.
-fn parse_effective_user(status: &[u8]) -> Option<u32> {
-    let text = String::from_utf8_lossy(status);
-    let line = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    line.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// The perf map of one process, read again when it has changed.
@@ -166,13 +161,6 @@ pub fn parse_perf_map(text: &str) -> PerfMap {
     PerfMap { entries }
 }
 
-/// The last number of `NSpid:` in `/proc/PID/status`: the pid inside the process's own namespace.
-pub fn parse_own_pid(status: &[u8]) -> Option<u32> {
-    let text = String::from_utf8_lossy(status);
-    let line = text.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
-    line.split_whitespace().last()?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,14 +215,5 @@ mod tests {
     fn so_many_entries_are_kept_and_no_more() {
         let text = "1 1 a\n".repeat(ENTRIES_MAX + 5);
         assert_eq!(parse_perf_map(&text).entries.len(), ENTRIES_MAX);
-    }
-
-    #[test]
-    fn the_own_pid_is_the_innermost() {
-        assert_eq!(
-            parse_own_pid(b"Name:\tx\nNSpid:\t4242\t17\nVmPeak: 1 kB\n"),
-            Some(17)
-        );
-        assert_eq!(parse_own_pid(b"Name:\tx\n"), None);
     }
 }

@@ -5,7 +5,7 @@
 //! or out of sight in another mount namespace. A file can be read as memory too
 //! ([`super::memory::FileMemory`]), so there is one reader for both.
 
-use super::memory::Memory;
+use super::memory::{Memory, PT_DYNAMIC, PT_LOAD, parse_elf_header, read_program_headers};
 
 /// Entries of a dynamic section that are read; real ones have about 40.
 const DYNAMIC_MAX: u64 = 512;
@@ -62,6 +62,19 @@ pub struct Export {
 }
 
 impl<'m> Image<'m> {
+    /// Of the object whose file is mapped from `start` on, and its load bias.
+    pub fn mapped_at(memory: &'m dyn Memory, start: u64) -> Option<(Image<'m>, u64)> {
+        let mut bytes = [0; 64];
+        memory.read(start, &mut bytes)?;
+        let header = parse_elf_header(&bytes).ok()?;
+        let table = start.checked_add(header.headers_offset)?;
+        let headers = read_program_headers(memory, table, header.headers.into())?;
+        let address = |kind| Some(headers.iter().find(|header| header.kind == kind)?.address);
+        let bias = start.wrapping_sub(address(PT_LOAD)? & !0xfff);
+        let dynamic = bias.wrapping_add(address(PT_DYNAMIC)?);
+        Some((Image::read(memory, bias, dynamic)?, bias))
+    }
+
     /// `dynamic` is the address of the dynamic section, bias included. `None` when it is not one.
     pub fn read(memory: &'m dyn Memory, bias: u64, dynamic: u64) -> Option<Image<'m>> {
         let mut image = Image {

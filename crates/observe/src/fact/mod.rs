@@ -31,5 +31,6 @@ pub mod program;
 pub mod proof;
 pub mod prover;
 pub mod sanitizer;
+pub mod sections;
 
 pub use super::foreign::open_file;

@@ -2,6 +2,7 @@
 
 pub mod area;
 pub mod fields;
+pub mod identity;
 pub mod open;
 pub mod pace;
 pub mod pagemap;

@@ -20,6 +20,9 @@ pub enum PageState {
     Absent,
 }
 
+/// Entries read at once: 512 KiB of pagemap, 256 MiB of addresses.
+const ENTRIES_AT_ONCE: u64 = 1 << 16;
+
 #[derive(Debug)]
 pub struct Pagemap(File);
 
@@ -28,24 +31,44 @@ impl Pagemap {
     pub fn open(pid: u32) -> Option<Pagemap> {
         let pagemap = Pagemap(File::open(format!("/proc/{pid}/pagemap")).ok()?);
         // Some kernels allow the opening, and deny the reading.
-        pagemap.states(0, &mut [PageState::Absent])?;
+        pagemap.each(0, 1, |_, _| ())?;
         Some(pagemap)
     }
 
-    /// The states of the pages from the one at `address` on. `None`: they cannot be read.
-    pub fn states(&self, address: u64, states: &mut [PageState]) -> Option<()> {
-        const ENTRIES_AT_ONCE: usize = 512;
-        let mut entries = [0_u8; ENTRIES_AT_ONCE * 8];
-        let mut page = address / PAGE_BYTES;
-        for part in states.chunks_mut(ENTRIES_AT_ONCE) {
-            let bytes = &mut entries[..part.len() * 8];
-            self.0.read_exact_at(bytes, page.checked_mul(8)?).ok()?;
-            for (entry, state) in bytes.as_chunks::<8>().0.iter().zip(part.iter_mut()) {
-                *state = parse_entry(u64::from_le_bytes(*entry));
+    /// Of a `/proc/PID/pagemap` that is open.
+    pub fn of(file: File) -> Pagemap {
+        Pagemap(file)
+    }
+
+    /// Gives the number and the state of each page from the one at `address` on. `None`: they cannot be read.
+    pub fn each(
+        &self,
+        address: u64,
+        count: u64,
+        mut give: impl FnMut(u64, PageState),
+    ) -> Option<()> {
+        // No more than is needed: 20,000 threads are 20,000 areas.
+        let mut entries = vec![0; count.min(ENTRIES_AT_ONCE) as usize * 8];
+        let mut page = 0;
+        while page < count {
+            let part = (count - page).min(ENTRIES_AT_ONCE);
+            let bytes = &mut entries[..part as usize * 8];
+            let at = (address / PAGE_BYTES).checked_add(page)?.checked_mul(8)?;
+            self.0.read_exact_at(bytes, at).ok()?;
+            for (entry, number) in bytes.as_chunks::<8>().0.iter().zip(page..) {
+                give(number, parse_entry(u64::from_le_bytes(*entry)));
             }
-            page += part.len() as u64;
+            page += part;
         }
         Some(())
+    }
+
+    /// [`Pagemap::each`] of as many pages as there are `states`.
+    pub fn states(&self, address: u64, states: &mut [PageState]) -> Option<()> {
+        let count = states.len() as u64;
+        self.each(address, count, |number, state| {
+            states[number as usize] = state
+        })
     }
 }
 

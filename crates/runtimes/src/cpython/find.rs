@@ -2,9 +2,7 @@
 
 use observe::fact::image::Image;
 use observe::fact::maps::{Mapping, parse_maps};
-use observe::fact::memory::{
-    Memory, PT_DYNAMIC, PT_LOAD, ProgramHeader, parse_elf_header, read_program_headers,
-};
+use observe::fact::memory::Memory;
 
 use super::layout::{self, Layout, TYPE, Version};
 use crate::Error;
@@ -53,7 +51,7 @@ fn runtime_of(
     mapping: &Mapping,
     maps: &[Mapping],
 ) -> Option<Result<Runtime, Error>> {
-    let (image, bias) = image_at(memory, mapping.start)?;
+    let (image, bias) = Image::mapped_at(memory, mapping.start)?;
     let symbol = |name: &str| Some(bias.wrapping_add(image.export(name)?.address));
     let (address, type_type) = (symbol("_PyRuntime")?, symbol("PyType_Type")?);
     let number = symbol("Py_Version").and_then(|at| memory.u32(at));
@@ -63,18 +61,6 @@ fn runtime_of(
         return Some(Err(Error::Unsupported(reason.to_owned())));
     };
     Some(checked(memory, address, type_type, version))
-}
-
-fn image_at(memory: &dyn Memory, start: u64) -> Option<(Image<'_>, u64)> {
-    let mut bytes = [0; 64];
-    memory.read(start, &mut bytes)?;
-    let header = parse_elf_header(&bytes).ok()?;
-    let table = start.checked_add(header.headers_offset)?;
-    let headers = read_program_headers(memory, table, header.headers.into())?;
-    let first = |kind| move |header: &&ProgramHeader| header.kind == kind;
-    let bias = start.wrapping_sub(headers.iter().find(first(PT_LOAD))?.address & !0xfff);
-    let dynamic = headers.iter().find(first(PT_DYNAMIC))?.address;
-    Some((Image::read(memory, bias, bias.wrapping_add(dynamic))?, bias))
 }
 
 fn checked(

@@ -3,21 +3,15 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
 use observe::fact::memory::{FileMemory, Memory};
+use observe::fact::sections::{Section, read_sections, tables_are_within};
 
-use super::words::find_pclntab;
+use super::words::{find_pclntab, u32_at, u64_at};
 
-/// Sections that are read; a Go program has about 25, one with cgo 45.
-const SECTIONS_MAX: u16 = 1024;
-const SECTION_HEADER_BYTES: usize = 64;
 const SYMBOL_BYTES: usize = 24;
 /// Largest symbol or name table that is read. A Kubernetes server's are about 10 MB.
 const TABLE_BYTES_MAX: u64 = 64 << 20;
-const SHT_SYMTAB: u32 = 2;
-const SHT_NOBITS: u32 = 8;
-const SHF_WRITE: u64 = 1;
 const AT_ENTRY: u64 = 9;
 const VERSION_BYTES_MAX: u64 = 256;
 
@@ -36,24 +30,6 @@ const VARIABLES: [&str; 12] = [
     "runtime.pclntab",
     "runtime.waitReasonStrings",
 ];
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Section {
-    pub name: String,
-    kind: u32,
-    flags: u64,
-    pub address: u64,
-    offset: u64,
-    pub bytes: u64,
-    link: u32,
-}
-
-impl Section {
-    /// Variables that the file gives a value.
-    pub fn is_data(&self) -> bool {
-        self.address != 0 && self.flags & SHF_WRITE != 0 && self.kind != SHT_NOBITS
-    }
-}
 
 pub struct Binary {
     pub path: String,
@@ -100,6 +76,12 @@ impl Binary {
             sections,
             variables,
         }))
+    }
+
+    /// The file, where its symbol tables are small enough for the object crate, which reads them whole.
+    pub fn readable(&self) -> Option<File> {
+        let file = self.file.file();
+        tables_are_within(file, TABLE_BYTES_MAX).then(|| file.try_clone().ok())?
     }
 
     /// Where a variable is in the process.
@@ -154,58 +136,16 @@ fn is_of_go(section: &str) -> bool {
     section == ".go.buildinfo" || section.ends_with(".gopclntab")
 }
 
-/// The sections and the entry point. `None` when it is not a 64-bit ELF file with sections.
-fn read_sections(file: &File) -> Option<(Vec<Section>, u64)> {
-    let mut start = [0; 64];
-    file.read_exact_at(&mut start, 0).ok()?;
-    let half = |at: usize| u16::from_le_bytes([start[at], start[at + 1]]);
-    if !start.starts_with(b"\x7fELF\x02\x01") || usize::from(half(58)) != SECTION_HEADER_BYTES {
-        return None;
-    }
-    let (count, names) = (half(60).min(SECTIONS_MAX), half(62));
-    let mut table = vec![0; usize::from(count) * SECTION_HEADER_BYTES];
-    file.read_exact_at(&mut table, u64_at(&start, 40)?).ok()?;
-    let headers = table.chunks_exact(SECTION_HEADER_BYTES);
-    let mut sections: Vec<(u32, Section)> = headers.filter_map(parse_section).collect();
-    let names = read_table(file, &sections.get(usize::from(names))?.1)?;
-    for (name, section) in &mut sections {
-        section.name = name_at(&names, *name).unwrap_or_default();
-    }
-    let sections = sections.into_iter().map(|(_, section)| section).collect();
-    Some((sections, u64_at(&start, 24)?))
-}
-
-fn parse_section(header: &[u8]) -> Option<(u32, Section)> {
-    let section = Section {
-        name: String::new(),
-        kind: u32_at(header, 4)?,
-        flags: u64_at(header, 8)?,
-        address: u64_at(header, 16)?,
-        offset: u64_at(header, 24)?,
-        bytes: u64_at(header, 32)?,
-        link: u32_at(header, 40)?,
-    };
-    Some((u32_at(header, 0)?, section))
-}
-
-fn read_table(file: &File, section: &Section) -> Option<Vec<u8>> {
-    let length = file.metadata().ok()?.len();
-    if section.bytes > TABLE_BYTES_MAX || section.offset.checked_add(section.bytes)? > length {
-        return None;
-    }
-    let mut bytes = vec![0; usize::try_from(section.bytes).ok()?];
-    file.read_exact_at(&mut bytes, section.offset).ok()?;
-    Some(bytes)
-}
-
 fn read_variables(
     file: &File,
     sections: &[Section],
     bias: u64,
 ) -> Option<HashMap<&'static str, (u64, u64)>> {
-    let symbols = sections.iter().find(|section| section.kind == SHT_SYMTAB)?;
-    let names = read_table(file, sections.get(symbols.link as usize)?)?;
-    let table = read_table(file, symbols)?;
+    let symbols = sections.iter().find(|section| section.is_symbol_table())?;
+    let names = sections
+        .get(symbols.link as usize)?
+        .read(file, TABLE_BYTES_MAX)?;
+    let table = symbols.read(file, TABLE_BYTES_MAX)?;
     let parse = |entry: &[u8]| {
         let name = bytes_at(&names, u32_at(entry, 0)?)?;
         let variable = VARIABLES.iter().find(|one| one.as_bytes() == name)?;
@@ -246,21 +186,7 @@ fn parse_entry(auxv: &[u8]) -> Option<u64> {
     u64_at(entry, 8)
 }
 
-fn name_at(names: &[u8], at: u32) -> Option<String> {
-    Some(String::from_utf8_lossy(bytes_at(names, at)?).into_owned())
-}
-
 fn bytes_at(names: &[u8], at: u32) -> Option<&[u8]> {
     let rest = names.get(at as usize..)?;
     Some(&rest[..rest.iter().position(|&byte| byte == 0)?])
-}
-
-pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    let word = bytes.get(at..at.checked_add(4)?)?;
-    Some(u32::from_le_bytes(word.try_into().ok()?))
-}
-
-pub fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    let word = bytes.get(at..at.checked_add(8)?)?;
-    Some(u64::from_le_bytes(word.try_into().ok()?))
 }

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 
 use observe::fact::memory::Memory;
 
-use super::binary::u64_at;
 use super::budget::Budget;
 use super::layout::Layout;
 use super::pclntab::{Table, words};
+use super::words::u64_at;
 
 /// Goroutines that are read; of more, one in some.
 const GOROUTINES_MAX: u64 = 1_000_000;
@@ -288,7 +288,7 @@ pub fn read_goroutine(memory: &dyn Memory, at: u64, layout: &Layout) -> Option<O
     let mut bytes = [0; G_BYTES];
     memory.read(at, &mut bytes)?;
     let word = |offset: usize| u64_at(&bytes, offset);
-    let status = super::binary::u32_at(&bytes, layout.status)? & !SCANNED;
+    let status = super::words::u32_at(&bytes, layout.status)? & !SCANNED;
     let state = match status {
         1 => State::Runnable,
         2 => State::Running,

@@ -3,8 +3,8 @@
 
 use observe::fact::memory::Memory;
 
-use super::binary::{u32_at, u64_at};
 use super::module::{Module, Slice};
+use super::words::{u32_at, u64_at};
 
 /// `funcdata` and `pcdata` tables of a function, by number.
 const FUNCDATA_INLINED: u32 = 3;

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use observe::fact::memory::Memory;
 
-use super::binary::u64_at;
 use super::budget::Budget;
 use super::pclntab::words;
+use super::words::u64_at;
 
 const MEMORY_PROFILE: u64 = 1;
 const HEADER_BYTES: usize = 48;

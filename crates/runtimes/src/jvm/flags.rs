@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 
 use observe::fact::image::Image;
-use observe::fact::memory::{Memory, PT_DYNAMIC, PT_LOAD, parse_elf_header, read_program_headers};
+use observe::fact::memory::Memory;
 
 /// JDK 25 has about 1,800 fields in its table.
 const ENTRIES_MAX: u64 = 20_000;
@@ -79,17 +79,11 @@ struct Tables<'m> {
 
 impl<'m> Tables<'m> {
     fn open(memory: &'m dyn Memory, base: u64) -> Option<Tables<'m>> {
-        let mut bytes = [0; 64];
-        memory.read(base, &mut bytes)?;
-        let header = parse_elf_header(&bytes).ok()?;
-        let table = base.checked_add(header.headers_offset)?;
-        let headers = read_program_headers(memory, table, header.headers.into())?;
-        let address = |kind| Some(headers.iter().find(|header| header.kind == kind)?.address);
-        let bias = base.wrapping_sub(address(PT_LOAD)? & !0xfff);
+        let (libjvm, bias) = Image::mapped_at(memory, base)?;
         Some(Tables {
             memory,
             bias,
-            libjvm: Image::read(memory, bias, bias.wrapping_add(address(PT_DYNAMIC)?))?,
+            libjvm,
         })
     }
 

@@ -8,8 +8,9 @@ use std::path::Path;
 
 use observe::fact::memory::ProcessMemory;
 use observe::proc::area::parse_area;
-use observe::proc::fields::{kib_in_bytes, lines, number};
+use observe::proc::identity::parse_identity;
 use observe::proc::open::{Folder, Lost};
+use observe::proc::status;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, statat};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -49,41 +50,19 @@ impl Status {
     }
 }
 
+/// `None` on a kernel that is too old, and for a process that is ending.
 pub(super) fn parse_status(text: &[u8]) -> Option<Status> {
-    let mut status = Status::default();
-    let mut found = 0;
-    for (key, value) in lines(text) {
-        match key {
-            b"Uid" => status.uid = effective(value)?,
-            b"Gid" => status.gid = effective(value)?,
-            b"NSpid" => status.inner_pid = u32::try_from(number(words(value).last()?)?).ok()?,
-            b"SigCgt" => {
-                status.caught = u64::from_str_radix(str::from_utf8(value).ok()?, 16).ok()?
-            }
-            b"State" => status.state = *value.first()?,
-            b"Threads" => {
-                status.threads = number(value)?;
-                continue;
-            }
-            b"VmRSS" => status.rss_bytes = kib_in_bytes(value)?,
-            b"VmSwap" => status.swap_bytes = kib_in_bytes(value)?,
-            _ => continue,
-        }
-        found += 1;
-    }
-    // The last two are absent for a process that is ending.
-    (found >= 5).then_some(status)
-}
-
-/// Of real, effective, saved and filesystem id the second.
-fn effective(value: &[u8]) -> Option<u32> {
-    u32::try_from(number(words(value).nth(1)?)?).ok()
-}
-
-fn words(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value
-        .split(u8::is_ascii_whitespace)
-        .filter(|word| !word.is_empty())
+    let (who, memory) = (parse_identity(text), status::parse_status(text));
+    Some(Status {
+        uid: who.user?,
+        gid: who.group?,
+        inner_pid: who.own_pid?,
+        state: who.state?,
+        caught: who.caught?,
+        threads: who.threads.unwrap_or(0),
+        rss_bytes: memory.rss_bytes.unwrap_or(0),
+        swap_bytes: memory.swap_bytes.unwrap_or(0),
+    })
 }
 
 /// What of a JVM is mapped.

@@ -3,12 +3,20 @@
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use object::{Object, ObjectSymbol, ReadCache, ReadRef};
+use observe::fact::sections::tables_are_within;
+use observe::foreign::open_file;
+use observe::proc::identity::parse_identity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
 
 /// Exported by the program or the library that is Node.js; modules in C++ call the first.
 const EXPORTED: [&[u8]; 2] = [b"node_module_register", b"_ZN4node5StartEiPPc"];
+
+/// Of a symbol table that is read; that of Node.js has 6 MB.
+pub const TABLE_BYTES_MAX: u64 = 64 << 20;
 
 /// The file that a process runs; another program that it starts has another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +44,9 @@ pub fn is_node(pid: u32) -> bool {
 }
 
 fn exports_node(file: File) -> bool {
+    if !tables_are_within(&file, TABLE_BYTES_MAX) {
+        return false;
+    }
     // Node.js is 100 MB: only its tables are read.
     let cache = ReadCache::new(file);
     has_symbol(&cache).unwrap_or(false)
@@ -77,22 +88,14 @@ fn library(pid: u32) -> Option<File> {
         let name = path.rsplit('/').next()?;
         name.starts_with("libnode.so").then_some(path)
     })?;
-    // The process may be in a container: its paths are not ours.
-    File::open(format!("/proc/{pid}/root{path}")).ok()
+    // The process may be in a container: its paths are not ours. What lies there is the process's to choose.
+    open_file(Path::new(&format!("/proc/{pid}/root{path}"))).ok()
 }
 
 /// Whether SIGUSR1 has a handler; without one it ends the process. `None`: the status cannot be read.
 pub fn catches_usr1(pid: u32) -> Option<bool> {
-    parse_catches_usr1(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
-}
-
-fn parse_catches_usr1(status: &str) -> Option<bool> {
-    const USR1: u64 = 1 << (rustix::process::Signal::USR1.as_raw() - 1);
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("SigCgt:"))?;
-    let caught = u64::from_str_radix(line.trim(), 16).ok()?;
-    Some(caught & USR1 != 0)
+    let status = fs::read(format!("/proc/{pid}/status")).ok()?;
+    parse_identity(&status).catches(Signal::USR1.as_raw())
 }
 
 /// In another network namespace its 127.0.0.1 is not ours.
@@ -128,18 +131,5 @@ mod tests {
                 .into_iter()
                 .any(is_node_name)
         );
-    }
-
-    #[test]
-    fn a_status_says_what_is_caught() {
-        assert_eq!(
-            parse_catches_usr1("SigIgn:\t0000000001001000\nSigCgt:\t0000000100004602\n"),
-            Some(true)
-        );
-        assert_eq!(
-            parse_catches_usr1("SigCgt:\t0000000100004402\n"),
-            Some(false)
-        );
-        assert_eq!(parse_catches_usr1("Name:\tnode\n"), None);
     }
 }

@@ -5,9 +5,14 @@
 //! handlers of a program in one red-black tree, `uv__signal_tree`, which is read here.
 
 use std::fs;
+use std::path::Path;
 
 use object::{Object, ObjectSegment, ObjectSymbol, ReadCache};
+use observe::fact::sections::tables_are_within;
+use observe::foreign::open_file;
 use symbols::memory::Memory;
+
+use super::process::TABLE_BYTES_MAX;
 
 /// Offsets in libuv's `uv_signal_t`, the same in all of libuv 1.x on 64-bit Linux (`include/uv.h`, `uv/unix.h`).
 const TYPE: usize = 16;
@@ -44,13 +49,13 @@ fn tree_in(pid: u32, line: &str) -> Option<u64> {
         return None;
     }
     // The process may be in a container: its paths are not ours.
-    let file = fs::File::open(format!(
-        "/proc/{pid}/map_files/{:x}-{:x}",
-        area.start, area.end
-    ));
-    let file = file
-        .or_else(|_| fs::File::open(format!("/proc/{pid}/root{}", area.name)))
-        .ok()?;
+    let mapped = format!("/proc/{pid}/map_files/{:x}-{:x}", area.start, area.end);
+    let named = format!("/proc/{pid}/root{}", area.name);
+    let mut files = [mapped, named].into_iter();
+    let file = files.find_map(|path| open_file(Path::new(&path)).ok())?;
+    if !tables_are_within(&file, TABLE_BYTES_MAX) {
+        return None;
+    }
     // Node.js is 100 MB: only its tables are read.
     let cache = ReadCache::new(file);
     let file = object::File::parse(&cache).ok()?;

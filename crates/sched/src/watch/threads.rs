@@ -8,6 +8,7 @@ use std::io;
 use super::super::waits::Call;
 use super::seen::{AtWork, Counts, Placed};
 use crate::event::{StackId, Tid, Wait, WaitKind};
+use observe::proc::identity::parse_identity;
 use observe::table::Table;
 use symbols::registers::Registers;
 
@@ -198,14 +199,8 @@ fn introduce(known: &mut Known, (pid, tid): (u32, u32), inside: &mut Option<Tabl
 
 /// The number of a thread in the innermost namespace that it lives in.
 fn inner_number(pid: u32, tid: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
-    parse_inner_number(&status)
-}
-
-/// The last number of the line NSpid.
-pub fn parse_inner_number(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|l| l.strip_prefix("NSpid:"))?;
-    line.split_whitespace().last()?.parse().ok()
+    let status = std::fs::read(format!("/proc/{pid}/task/{tid}/status")).ok()?;
+    parse_identity(&status).own_pid.map(u64::from)
 }
 
 /// The threads of a process now.
@@ -239,13 +234,5 @@ mod tests {
         // Linux 6.18, a shell.
         assert_eq!(parse_runs("20338927 1171532 87\n"), Some(87));
         assert_eq!(parse_runs("0 0\n"), None);
-    }
-
-    #[test]
-    fn the_innermost_namespaces_number_is_the_last() {
-        // Linux 6.18, a process in `unshare -pf`.
-        let status = "Name:\tservice\nNStgid:\t29470\t1\nNSpid:\t29473\t4\nNSpgid:\t1\n";
-        assert_eq!(super::parse_inner_number(status), Some(4));
-        assert_eq!(super::parse_inner_number("Name:\tx\n"), None);
     }
 }

@@ -9,10 +9,7 @@ use std::time::{Duration, Instant};
 
 use observe::fact::image::Image;
 use observe::fact::maps::parse_maps;
-use observe::fact::memory::{
-    Memory, PT_DYNAMIC, PT_LOAD, ProcessMemory, ProgramHeader, parse_elf_header,
-    read_program_headers,
-};
+use observe::fact::memory::{Memory, ProcessMemory};
 
 use super::{VERSION, is_interpreter};
 
@@ -107,15 +104,7 @@ fn memory_of(pid: u32) -> Option<ProcessMemory> {
 
 /// `_PyRuntime` of the file that is mapped from `start` on.
 fn runtime_of(memory: &impl Memory, start: u64) -> Option<u64> {
-    let mut bytes = [0; 64];
-    memory.read(start, &mut bytes)?;
-    let header = parse_elf_header(&bytes).ok()?;
-    let table = start.checked_add(header.headers_offset)?;
-    let headers = read_program_headers(memory, table, header.headers.into())?;
-    let first = |kind| move |header: &&ProgramHeader| header.kind == kind;
-    let bias = start.wrapping_sub(headers.iter().find(first(PT_LOAD))?.address & !0xfff);
-    let dynamic = headers.iter().find(first(PT_DYNAMIC))?.address;
-    let image = Image::read(memory, bias, bias.wrapping_add(dynamic))?;
+    let (image, bias) = Image::mapped_at(memory, start)?;
     let version = bias.wrapping_add(image.export("Py_Version")?.address);
     let is_known = memory.u64(version)? >> 16 == VERSION;
     let runtime = image.export("_PyRuntime").filter(|_| is_known)?;

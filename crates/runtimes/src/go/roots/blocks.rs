@@ -1,18 +1,12 @@
 //! Memory of the heap in blocks: each is read with a few system calls, and kept as long as there is room.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-
 use observe::fact::memory::Memory;
+use observe::proc::pagemap::{PAGE_BYTES, PageState, Pagemap};
 
 use super::spans::{Heap, PAGE_BITS};
 
 pub const BLOCK: u64 = 64 << 10;
 const HEAP_PAGE: u64 = 1 << PAGE_BITS;
-const PAGE: u64 = 4096;
-// Of an entry of /proc/PID/pagemap.
-const PRESENT: u64 = 1 << 63;
-const SWAPPED: u64 = 1 << 62;
 // A block takes about as long to read as four objects; where it is of no use, one in 64 reads is still of a block.
 const WHOLE: u32 = 64;
 const HIT: u32 = 16;
@@ -21,9 +15,9 @@ const CREDIT_MAX: u32 = 64 * WHOLE;
 /// The memory of a process, and which of its pages are there.
 pub struct Resident<'a> {
     pub memory: &'a dyn Memory,
-    /// /proc/PID/pagemap; without it all pages are read.
-    pub pages: Option<File>,
-    /// Not read: reading would take them back from swap.
+    /// Without it all pages are read.
+    pub pages: Option<Pagemap>,
+    /// Not read: reading would bring them back from swap.
     pub swapped_bytes: u64,
 }
 
@@ -31,33 +25,25 @@ impl Resident<'_> {
     /// Reads the pages that are resident; the others are zero.
     fn read(&mut self, start: u64, out: &mut [u8]) {
         let end = start + out.len() as u64;
-        let (first, last) = (start / PAGE, end.div_ceil(PAGE));
-        let mut entries = vec![0; 8 * (last - first) as usize];
-        let known = self
+        let pages = end.div_ceil(PAGE_BYTES) - start / PAGE_BYTES;
+        let mut states = vec![PageState::Present; pages as usize];
+        let asked = self
             .pages
             .as_ref()
-            .is_some_and(|pages| pages.read_exact_at(&mut entries, 8 * first).is_ok());
+            .map(|pages| pages.states(start, &mut states));
+        if asked == Some(None) {
+            states.fill(PageState::Present);
+        }
         let mut at = start;
-        while at < end {
-            let is_there = |page: u64, swapped: &mut u64| {
-                let entry = super::super::binary::u64_at(&entries, 8 * (page - first) as usize)
-                    .unwrap_or_default();
-                if known && entry & SWAPPED != 0 {
-                    *swapped += PAGE;
-                }
-                !known || entry & PRESENT != 0
-            };
-            let mut upto = at;
-            let there = is_there(at / PAGE, &mut self.swapped_bytes);
-            loop {
-                upto = ((upto / PAGE + 1) * PAGE).min(end);
-                if upto == end || is_there(upto / PAGE, &mut 0) != there || !there {
-                    break;
-                }
-            }
+        for run in states.chunk_by(PageState::eq) {
+            let upto = ((at / PAGE_BYTES + run.len() as u64) * PAGE_BYTES).min(end);
             let part = &mut out[(at - start) as usize..(upto - start) as usize];
-            if !there || self.memory.read(at, part).is_none() {
+            let is_read = run[0] == PageState::Present && self.memory.read(at, part).is_some();
+            if !is_read {
                 part.fill(0);
+            }
+            if run[0] == PageState::Swapped {
+                self.swapped_bytes += run.len() as u64 * PAGE_BYTES;
             }
             at = upto;
         }

@@ -76,7 +76,7 @@ impl Globals {
             ranges: [module.data.clone(), module.bss.clone()],
             ..Globals::default()
         };
-        let file = || binary.file.file().try_clone().ok();
+        let file = || binary.readable();
         let _ = file().and_then(|file| globals.read_symbols(file, binary.bias, budget));
         globals.variables.sort_by_key(|variable| variable.address);
         globals.variables.dedup_by_key(|variable| variable.address);

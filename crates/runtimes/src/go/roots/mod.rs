@@ -22,7 +22,8 @@ mod types;
 mod users;
 
 use std::cell::RefCell;
-use std::fs::File;
+
+use observe::proc::pagemap::Pagemap;
 
 pub(super) use self::globals::Globals;
 
@@ -118,7 +119,7 @@ impl Go {
         }
         let holder = |(root, users): (&RootCount, Vec<String>)| Holder {
             type_name: root.name.clone(),
-            path: vec![written(root)],
+            path: vec![root.to_string()],
             objects: root.objects,
             asked: root.objects,
             users,
@@ -141,7 +142,7 @@ impl Go {
         let heap = Heap::read(&self.memory, list, &self.layout.span, budget)?;
         let resident = Resident {
             memory: &self.memory,
-            pages: File::open(format!("/proc/{}/pagemap", self.pid)).ok(),
+            pages: Pagemap::open(self.pid),
             swapped_bytes: 0,
         };
         let mut marks = Marks::new(Blocks::new(resident, copies as u64, &heap), heap);
@@ -189,13 +190,6 @@ impl Go {
         [main, others]
             .into_iter()
             .all(|(at, count)| stacks.add(at, count, &mut marks.found, budget) && marks.run(budget))
-    }
-}
-
-fn written(root: &RootCount) -> String {
-    match &root.type_name {
-        Some(type_name) => format!("{} ({type_name})", root.name),
-        None => root.name.clone(),
     }
 }
 
