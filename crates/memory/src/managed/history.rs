@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use runtimes::{Frame, Language, RootCount, SiteCount, Snapshot, TaskGroup, TypeCount};
+use runtimes::{Frame, Language, Snapshot, TaskGroup};
 use series::order::median;
 
-use super::{ManagedGrowth, ROWS_MAX, Rise, RootGrowth, SiteGrowth, TaskGrowth, type_growth};
+use super::{ManagedGrowth, ROWS_MAX, Rise, RootGrowth, SiteGrowth, TaskGrowth, TypeGrowth};
 
 /// Snapshots that are kept; when there are more, every other one goes.
 const SNAPSHOTS_MAX: usize = 48;
@@ -80,152 +80,41 @@ impl HeapHistory {
     /// What grew; `None` with fewer than two snapshots. Partial snapshots count only where there are no others: a sum
     /// that ends at a limit now and then looks like growth. Those before `from_s` are left out where enough come after.
     pub fn growth(&self, from_s: f64) -> Option<ManagedGrowth> {
-        let later = self.snapshots.partition_point(|(at_s, _)| *at_s < from_s);
-        if later > 0 && self.snapshots.len() - later >= ENOUGH {
-            let rest = HeapHistory {
-                snapshots: self.snapshots[later..].to_vec(),
-                ..self.clone()
-            };
-            return rest.growth(0.0);
-        }
-        let (first, last) = (self.snapshots.first()?, self.snapshots.last()?);
-        if self.whole().count() < 2 {
+        let is_whole = |(_, snapshot): &&(f64, Snapshot)| !snapshot.is_partial;
+        let none = self.snapshots.iter().filter(is_whole).count() < 2;
+        let whole = self.snapshots.iter().filter(|at| none || is_whole(at));
+        let all: Vec<&(f64, Snapshot)> = whole.collect();
+        let later = all.partition_point(|(at_s, _)| *at_s < from_s);
+        let judged = match all.len() - later >= ENOUGH {
+            true => &all[later..],
+            false => &all[..],
+        };
+        let [(first_s, _), .., (last_s, last)] = judged else {
             return None;
-        }
-        let total = |snapshot: &Snapshot| snapshot.types.iter().map(|of| of.bytes as f64).sum();
-        let objects = self.values(|snapshot| (!snapshot.types.is_empty()).then(|| total(snapshot)));
-        let used = self.values(|snapshot| Some(snapshot.heap.as_ref()?.used_bytes as f64));
+        };
         Some(ManagedGrowth {
             runtime: self.runtime.clone(),
             language: self.language,
-            snapshots: self.whole().count(),
-            over_s: last.0 - first.0,
-            objects: rise(&objects),
-            used: rise(&used),
-            types: self.types(),
-            sites: self.sites(),
-            roots: self.roots(),
-            tasks: self.tasks(),
-            heap: last.1.heap.clone(),
+            snapshots: judged.len(),
+            over_s: last_s - first_s,
+            objects: rise(&of_all(judged, |snapshot| {
+                let total = || snapshot.types.iter().map(|of| of.bytes as f64).sum();
+                (!snapshot.types.is_empty()).then(total)
+            })),
+            used: rise(&of_all(judged, |snapshot| {
+                Some(snapshot.heap.as_ref()?.used_bytes as f64)
+            })),
+            types: types(judged),
+            sites: sites(judged),
+            roots: roots(judged),
+            tasks: tasks(judged),
+            heap: last.heap.clone(),
             holders: Vec::new(),
-            is_partial: last.1.is_partial,
+            is_partial: last.is_partial,
             missing: self.missing(),
             reading_s: self.reading_s,
             paused_s: self.paused_s,
         })
-    }
-
-    fn whole(&self) -> impl Iterator<Item = &(f64, Snapshot)> {
-        let is_whole = |(_, snapshot): &&(f64, Snapshot)| !snapshot.is_partial;
-        let none = self.snapshots.iter().filter(is_whole).count() < 2;
-        self.snapshots
-            .iter()
-            .filter(move |snapshot| none || is_whole(snapshot))
-    }
-
-    fn values(&self, of: impl Fn(&Snapshot) -> Option<f64>) -> Values {
-        let value = |(at_s, snapshot): &(f64, Snapshot)| Some((*at_s, of(snapshot)?));
-        self.whole().filter_map(value).collect()
-    }
-
-    fn types(&self) -> Vec<super::TypeGrowth> {
-        let rows = self.rows(|snapshot| &snapshot.types, |of: &TypeCount| of.name.clone());
-        let grown = rows.into_iter().filter_map(|(of, values)| {
-            let bytes = rise(&values(&|of: &TypeCount| of.bytes as f64))?;
-            let objects = rise(&values(&|of: &TypeCount| of.objects as f64))?;
-            bytes.is_clear.then(|| type_growth(of, objects, bytes))
-        });
-        largest(grown.collect(), |of| of.bytes.grown)
-    }
-
-    fn sites(&self) -> Vec<SiteGrowth> {
-        let rows = self.rows(
-            |snapshot| &snapshot.sites,
-            |of: &SiteCount| of.frames.clone(),
-        );
-        let grown = rows.into_iter().filter_map(|(of, values)| {
-            let bytes = rise(&values(&|of: &SiteCount| of.bytes))?;
-            bytes.is_clear.then(|| SiteGrowth {
-                frames: of.frames.clone(),
-                bytes,
-                objects: of.objects,
-            })
-        });
-        largest(grown.collect(), |of| of.bytes.grown)
-    }
-
-    fn roots(&self) -> Vec<RootGrowth> {
-        let key = |of: &RootCount| (of.name.clone(), of.type_name.clone());
-        let rows = self.rows(|snapshot| &snapshot.roots, key);
-        let grown = rows.into_iter().filter_map(|(of, values)| {
-            let bytes = rise(&values(&|of: &RootCount| of.bytes as f64))?;
-            let objects = rise(&values(&|of: &RootCount| of.objects as f64))?;
-            bytes.is_clear.then(|| RootGrowth {
-                root: of.clone(),
-                objects,
-                bytes,
-            })
-        });
-        largest(grown.collect(), |of| of.bytes.grown)
-    }
-
-    fn tasks(&self) -> Vec<TaskGrowth> {
-        let with_tasks = self
-            .whole()
-            .filter(|(_, snapshot)| !snapshot.tasks.is_empty());
-        let sums: Vec<(f64, ByCreator)> = with_tasks
-            .map(|(at_s, snapshot)| (*at_s, by_creator(&snapshot.tasks)))
-            .collect();
-        let rows = self.rows(|snapshot| &snapshot.tasks, key_of);
-        let grown = rows.into_iter().filter_map(|(of, values)| {
-            let tasks = rise(&values(&|of: &TaskGroup| of.tasks as f64))?;
-            let of_creator = rise(&of_creator(&sums, of))?;
-            tasks.is_clear.then(|| TaskGrowth {
-                group: of.clone(),
-                tasks,
-                of_creator,
-            })
-        });
-        largest(grown.collect(), |of| of.tasks.grown)
-    }
-
-    /// The rows of the last snapshot, each with a function that gives a quantity of it at all times: zero where a
-    /// snapshot that has rows of this kind has no such row.
-    #[expect(
-        clippy::type_complexity,
-        reason = "a row and how to follow it, used four times above"
-    )]
-    fn rows<'a, R, K: Hash + Eq>(
-        &'a self,
-        of: impl Fn(&'a Snapshot) -> &'a Vec<R>,
-        key: impl Fn(&R) -> K,
-    ) -> Vec<(&'a R, impl Fn(&dyn Fn(&R) -> f64) -> Values + 'a)> {
-        let with_rows = self
-            .whole()
-            .filter(|(_, snapshot)| !of(snapshot).is_empty());
-        let tables: Vec<(f64, HashMap<K, &R>)> = with_rows
-            .map(|(at_s, snapshot)| {
-                (
-                    *at_s,
-                    of(snapshot).iter().map(|row| (key(row), row)).collect(),
-                )
-            })
-            .collect();
-        let Some((_, last)) = tables.last() else {
-            return Vec::new();
-        };
-        let follow = |(key, row): (&K, &&'a R)| {
-            let at = |(at_s, table): &(f64, HashMap<K, &'a R>)| (*at_s, table.get(key).copied());
-            let course: Vec<(f64, Option<&'a R>)> = tables.iter().map(at).collect();
-            let values = move |quantity: &dyn Fn(&R) -> f64| -> Values {
-                course
-                    .iter()
-                    .map(|(at_s, row)| (*at_s, row.map_or(0.0, quantity)))
-                    .collect()
-            };
-            (*row, values)
-        };
-        last.iter().map(follow).collect()
     }
 
     /// Of the last snapshot first; each sentence once.
@@ -242,6 +131,119 @@ impl HeapHistory {
     }
 }
 
+type Snapshots<'a> = [&'a (f64, Snapshot)];
+
+fn of_all(snapshots: &Snapshots, of: impl Fn(&Snapshot) -> Option<f64>) -> Values {
+    let value = |at: &&(f64, Snapshot)| Some((at.0, of(&at.1)?));
+    snapshots.iter().filter_map(value).collect()
+}
+
+/// A row of the last snapshot, and that row in all snapshots with rows of its kind: `None` where one has no such row.
+struct Course<'a, R> {
+    row: &'a R,
+    at: Vec<(f64, Option<&'a R>)>,
+}
+
+impl<'a, R> Course<'a, R> {
+    fn of_all<K: Hash + Eq>(
+        snapshots: &Snapshots<'a>,
+        rows: impl Fn(&'a Snapshot) -> &'a Vec<R>,
+        key: impl Fn(&'a R) -> K,
+    ) -> Vec<Course<'a, R>> {
+        let with_rows = snapshots.iter().filter(|at| !rows(&at.1).is_empty());
+        let table = |at: &&'a (f64, Snapshot)| {
+            let by_key = rows(&at.1).iter().map(|row| (key(row), row)).collect();
+            (at.0, by_key)
+        };
+        let tables: Vec<(f64, HashMap<K, &R>)> = with_rows.map(table).collect();
+        let last = tables.last().into_iter().flat_map(|(_, last)| last);
+        let course = |(key, row): (&K, &&'a R)| Course {
+            row: *row,
+            at: tables
+                .iter()
+                .map(|(at_s, table)| (*at_s, table.get(key).copied()))
+                .collect(),
+        };
+        last.map(course).collect()
+    }
+
+    fn rise(&self, quantity: impl Fn(&R) -> f64) -> Option<Rise> {
+        let value = |(at_s, row): &(f64, Option<&R>)| (*at_s, row.map_or(0.0, &quantity));
+        rise(&self.at.iter().map(value).collect::<Values>())
+    }
+}
+
+fn types(snapshots: &Snapshots) -> Vec<TypeGrowth> {
+    let courses = Course::of_all(snapshots, |snapshot| &snapshot.types, |of| &of.name);
+    let grown = courses.iter().filter_map(|of| {
+        let bytes = of.rise(|of| of.bytes as f64)?;
+        Some(TypeGrowth {
+            name: of.row.name.clone(),
+            objects: of.rise(|of| of.objects as f64)?,
+            bytes,
+        })
+    });
+    clear(grown, |of| of.bytes)
+}
+
+fn sites(snapshots: &Snapshots) -> Vec<SiteGrowth> {
+    let courses = Course::of_all(snapshots, |snapshot| &snapshot.sites, |of| &of.frames);
+    let grown = courses.iter().filter_map(|of| {
+        Some(SiteGrowth {
+            frames: of.row.frames.clone(),
+            bytes: of.rise(|of| of.bytes)?,
+            objects: of.row.objects,
+        })
+    });
+    clear(grown, |of| of.bytes)
+}
+
+fn roots(snapshots: &Snapshots) -> Vec<RootGrowth> {
+    let courses = Course::of_all(
+        snapshots,
+        |snapshot| &snapshot.roots,
+        |of| (&of.name, &of.type_name),
+    );
+    let grown = courses.iter().filter_map(|of| {
+        Some(RootGrowth {
+            root: of.row.clone(),
+            objects: of.rise(|of| of.objects as f64)?,
+            bytes: of.rise(|of| of.bytes as f64)?,
+        })
+    });
+    clear(grown, |of| of.bytes)
+}
+
+/// Tasks are the same group when they were started at the same place and stand at the same place. Line numbers count:
+/// two loops of one function are two groups.
+fn tasks(snapshots: &Snapshots) -> Vec<TaskGrowth> {
+    let with_tasks = snapshots.iter().filter(|at| !at.1.tasks.is_empty());
+    let sums: Vec<(f64, ByCreator)> = with_tasks
+        .map(|at| (at.0, by_creator(&at.1.tasks)))
+        .collect();
+    let courses = Course::of_all(
+        snapshots,
+        |snapshot| &snapshot.tasks,
+        |of| (&of.created_by, &of.waits_for, &of.frames),
+    );
+    let grown = courses.iter().filter_map(|of| {
+        Some(TaskGrowth {
+            group: of.row.clone(),
+            tasks: of.rise(|of| of.tasks as f64)?,
+            of_creator: rise(&of_creator(&sums, of.row))?,
+        })
+    });
+    clear(grown, |of| of.tasks)
+}
+
+/// What clearly grew, the largest growth first.
+fn clear<G>(grown: impl Iterator<Item = G>, of: impl Fn(&G) -> Rise) -> Vec<G> {
+    let mut rows: Vec<G> = grown.filter(|row| of(row).is_clear).collect();
+    rows.sort_by(|a, b| of(b).grown.total_cmp(&of(a).grown));
+    rows.truncate(ROWS_MAX);
+    rows
+}
+
 /// Tasks by the place at which they were started.
 type ByCreator<'a> = HashMap<Option<&'a Frame>, u64>;
 
@@ -256,22 +258,6 @@ fn by_creator(tasks: &[TaskGroup]) -> ByCreator<'_> {
 fn of_creator(sums: &[(f64, ByCreator)], of: &TaskGroup) -> Values {
     let sum = |sums: &ByCreator| sums.get(&of.created_by.as_ref()).copied().unwrap_or(0) as f64;
     sums.iter().map(|(at_s, sums)| (*at_s, sum(sums))).collect()
-}
-
-/// Tasks are the same group when they were started at the same place and stand at the same place. Line numbers count:
-/// two loops of one function are two groups.
-fn key_of(group: &TaskGroup) -> (Option<Frame>, Option<String>, Vec<Frame>) {
-    (
-        group.created_by.clone(),
-        group.waits_for.clone(),
-        group.frames.clone(),
-    )
-}
-
-fn largest<R>(mut rows: Vec<R>, of: impl Fn(&R) -> f64) -> Vec<R> {
-    rows.sort_by(|a, b| of(b).total_cmp(&of(a)));
-    rows.truncate(ROWS_MAX);
-    rows
 }
 
 /// `None` with fewer than two values.
@@ -305,148 +291,4 @@ fn rise(values: &[(f64, f64)]) -> Option<Rise> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn counted(name: &str, objects: u64) -> TypeCount {
-        TypeCount {
-            name: name.to_owned(),
-            objects,
-            bytes: 48 * objects,
-        }
-    }
-
-    /// Fifteen snapshots, four seconds apart.
-    fn history(types: impl Fn(u64) -> Vec<TypeCount>) -> HeapHistory {
-        let mut history = HeapHistory::new("CPython 3.11.7", Language::Python);
-        for index in 0..15 {
-            let snapshot = Snapshot {
-                types: types(index),
-                ..Snapshot::default()
-            };
-            history.add(4.0 * index as f64, snapshot);
-        }
-        history
-    }
-
-    #[test]
-    fn what_grows_is_told_from_what_swings() {
-        let growth = history(|index| {
-            vec![
-                counted("orders.Order", 1_000 + 100 * index),
-                counted("dict", 500 + 70 * (index % 5)),
-                counted("str", 9_000),
-                counted("late.Session", if index < 3 { 0 } else { 10 * index }),
-            ]
-        });
-        let growth = growth.growth(0.0).unwrap();
-        let names: Vec<&str> = growth.types.iter().map(|of| &of.name[..]).collect();
-        assert_eq!(names, ["orders.Order", "late.Session"]);
-        let orders = &growth.types[0];
-        assert_eq!(
-            (orders.objects.grown, orders.objects.level),
-            (1_000.0, 2_200.0)
-        );
-        assert_eq!(orders.bytes.per_hour, 48.0 * 90_000.0, "100 every 4 s");
-        assert_eq!(growth.grown_bytes(), 48.0 * (1_000.0 + 120.0));
-    }
-
-    #[test]
-    fn two_snapshots_are_compared_and_one_is_not() {
-        let mut history = HeapHistory::new("OpenJDK 17", Language::Java);
-        let of = |objects| Snapshot {
-            types: vec![counted("Session", objects)],
-            ..Snapshot::default()
-        };
-        history.add(0.0, of(10));
-        assert_eq!(history.growth(0.0), None);
-        history.add(60.0, of(20));
-        assert_eq!(
-            history.growth(0.0).unwrap().types[0].objects.per_hour,
-            600.0
-        );
-    }
-
-    #[test]
-    fn a_long_observation_keeps_few_snapshots_and_its_ends() {
-        let mut history = HeapHistory::new("Go 1.26", Language::Go);
-        for index in 0..500u64 {
-            history.add(
-                index as f64,
-                Snapshot {
-                    types: vec![counted("x", index)],
-                    ..Snapshot::default()
-                },
-            );
-        }
-        assert!(history.len() <= SNAPSHOTS_MAX, "{}", history.len());
-        let growth = history.growth(0.0).unwrap();
-        assert_eq!(growth.over_s, 499.0);
-        assert_eq!(growth.types.len(), 1);
-    }
-
-    #[test]
-    fn a_snapshot_without_types_does_not_make_them_fall_to_nothing() {
-        let growth = history(|index| match index {
-            14 => Vec::new(),
-            _ => vec![counted("orders.Order", 1_000 + 100 * index)],
-        });
-        assert_eq!(growth.growth(0.0).unwrap().types.len(), 1);
-    }
-
-    #[test]
-    fn what_rose_at_first_and_stays_does_not_grow() {
-        let full = history(|index| vec![counted("cache.Entry", 1_000 * (index + 1).min(5))]);
-        assert_eq!(full.growth(0.0).unwrap().types, []);
-    }
-
-    #[test]
-    fn tasks_that_only_wait_elsewhere_are_not_more() {
-        let group = |wait: &str, tasks| TaskGroup {
-            tasks,
-            waits_for: Some(wait.to_owned()),
-            ..TaskGroup::default()
-        };
-        let growth = |total: fn(u64) -> u64| {
-            let mut history = HeapHistory::new("Go 1.26", Language::Go);
-            for index in 0..15 {
-                let reading = 10 + 3 * index;
-                let tasks = vec![
-                    group("IO wait", reading),
-                    group("chan receive", total(index) - reading),
-                ];
-                history.add(
-                    index as f64,
-                    Snapshot {
-                        tasks,
-                        ..Snapshot::default()
-                    },
-                );
-            }
-            history.growth(0.0).unwrap().tasks
-        };
-        let pool = growth(|_| 200);
-        assert!(
-            pool[0].tasks.is_clear && !pool[0].of_creator.is_clear,
-            "{pool:?}"
-        );
-        let leak = growth(|index| 200 + 5 * index);
-        assert!(leak[0].of_creator.is_clear, "{leak:?}");
-    }
-
-    #[test]
-    fn a_reading_that_a_limit_ended_is_no_level() {
-        let mut history = HeapHistory::new("CPython 3.11.7", Language::Python);
-        for index in 0..12 {
-            history.add(
-                index as f64,
-                Snapshot {
-                    types: vec![counted("orders.Order", if index < 4 { 500 } else { 9_000 })],
-                    is_partial: index < 4,
-                    ..Snapshot::default()
-                },
-            );
-        }
-        assert_eq!(history.growth(0.0).unwrap().types, []);
-    }
-}
+mod tests;

@@ -8,7 +8,7 @@ mod history;
 
 pub use history::HeapHistory;
 
-use runtimes::{Frame, HeapSize, Holder, Language, RootCount, TaskGroup, TypeCount};
+use runtimes::{Frame, HeapSize, Holder, Language, RootCount, TaskGroup};
 
 /// Rows of each kind that are kept, the most bytes (or tasks) first.
 const ROWS_MAX: usize = 50;
@@ -108,13 +108,5 @@ impl ManagedGrowth {
             .iter()
             .filter(|holder| holder.type_name == type_name);
         of_type.max_by_key(|holder| holder.objects)
-    }
-}
-
-fn type_growth(of: &TypeCount, objects: Rise, bytes: Rise) -> TypeGrowth {
-    TypeGrowth {
-        name: of.name.clone(),
-        objects,
-        bytes,
     }
 }

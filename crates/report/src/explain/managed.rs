@@ -105,18 +105,12 @@ fn roots(roots: &[RootGrowth], out: &mut String) {
     }
     let _ = writeln!(out, "  variables whose objects grow:");
     for of in roots.iter().take(ROWS_SHOWN) {
-        let kind = of
-            .root
-            .type_name
-            .as_ref()
-            .map_or_else(String::new, |name| format!(" ({name})"));
         let row = format!(
-            "  {:>12}  {:>9.0} objects, {:+.0}  {}{}",
+            "  {:>12}  {:>9.0} objects, {:+.0}  {}",
             format!("+{}", bytes(of.bytes.grown)),
             of.objects.level,
             of.objects.grown,
-            visible(&of.root.name),
-            visible(&kind)
+            visible(&of.root.to_string())
         );
         let _ = writeln!(out, "{}", shortened(&row, COLUMNS));
     }

@@ -20,6 +20,7 @@ const SNAPSHOTS_ENOUGH: usize = 9;
 const SNAPSHOTS_FEW: usize = 4;
 /// New objects of a library's type that may own native memory.
 const OBJECTS_MIN: f64 = 20.0;
+
 /// The verdict with what is known of the managed heap in it.
 pub fn refined(case: &Case, first: CauseVerdict) -> CauseVerdict {
     let Some(managed) = &case.managed else {
@@ -34,13 +35,13 @@ pub fn refined(case: &Case, first: CauseVerdict) -> CauseVerdict {
         return few_bytes(case, managed, first);
     }
     if all == 0.0 {
-        return beside(first, "RSS does not rise so far, and yet", &finding);
+        return beside(first, "RSS does not rise so far, and yet ", &finding);
     }
     if finding.bytes < MOST * all {
-        return beside(first, "beside it", &finding);
+        return beside(first, "beside it ", &finding);
     }
     if names_a_site(case, &first) {
-        return beside(first, "of the objects", &finding);
+        return beside(first, "", &finding);
     }
     let confidence = match (finding.is_certain, finding.values) {
         (true, SNAPSHOTS_ENOUGH..) => 0.9,
@@ -117,15 +118,15 @@ fn names_a_site(case: &Case, first: &CauseVerdict) -> bool {
     sites && !first.undecided && first.confidence > 0.6
 }
 
-/// `how`: the words between what was found first and this.
+/// `how`: words between what was found first and this, if any.
 fn beside(mut first: CauseVerdict, how: &str, finding: &Finding) -> CauseVerdict {
     // Two values rise in half of all cases.
     if finding.values < SNAPSHOTS_FEW {
         return first;
     }
-    first
-        .sentence
-        .push_str(&format!("; {how} {}", finding.clause));
+    for part in ["; ", how, &finding.sentence] {
+        first.sentence.push_str(part);
+    }
     first.next_step.push_str(&format!("; and {}", finding.next));
     first
 }

@@ -4,9 +4,7 @@ use super::super::Cause;
 use super::MOST;
 use memory::brief::brief;
 use memory::managed::{ManagedGrowth, Rise, RootGrowth, SiteGrowth, TaskGrowth, TypeGrowth};
-use runtimes::{
-    Frame, Holder, Kept, Language, RootCount, is_of_the_language, is_of_the_standard_library,
-};
+use runtimes::{Frame, Holder, Kept, Language, is_of_the_language, is_of_the_standard_library};
 use units::written::{bytes, bytes_per_hour};
 
 /// Tasks that must have become more, and by this share of those before, to be named.
@@ -23,8 +21,6 @@ pub struct Finding {
     /// Snapshots that it is from.
     pub values: usize,
     pub sentence: String,
-    /// The same as a clause behind another sentence.
-    pub clause: String,
     pub next: String,
 }
 
@@ -43,7 +39,7 @@ pub fn finding(managed: &ManagedGrowth) -> Option<Finding> {
             ..tasks
         }),
         (Some(tasks), Some(objects)) if objects.bytes > tasks.bytes => Some(Finding {
-            sentence: format!("{}; and {}", objects.sentence, tasks.clause),
+            sentence: format!("{}; and {}", objects.sentence, tasks.sentence),
             bytes: objects.bytes + tasks.bytes,
             ..objects
         }),
@@ -94,10 +90,6 @@ fn by_type(managed: &ManagedGrowth) -> Option<Finding> {
         values: lead.bytes.values,
         is_certain: holder.is_some(),
         sentence: format!("{all}: {what}{kept}"),
-        clause: format!(
-            "of its {language} objects those of {} grow: {what}{kept}",
-            lead.name
-        ),
         next: next_step(&lead.name, holder, user.as_ref()),
     })
 }
@@ -116,21 +108,27 @@ fn become_more(of: &TypeGrowth) -> String {
 /// What keeps them alive, and the code to read; the first function that uses what holds them.
 fn kept_by(holder: &Holder) -> (String, Option<String>) {
     let path = holder.path.join(" ");
-    let users: Vec<String> = holder.users.iter().map(|user| short(user)).collect();
-    let list = users.join(", ");
-    let mut kept = match holder.kept {
+    let held = match holder.kept {
         Kept::Path => format!(", held by {path}"),
         _ => format!("; {path}"),
     };
-    match holder.kept {
-        _ if users.is_empty() => {}
-        Kept::Native => kept.push_str(&format!("; extension modules in the process: {list}")),
-        _ => kept.push_str(&format!("; code that uses it: {list}")),
-    }
-    if let Some(maker) = holder.makers.first() {
-        kept.push_str(&format!("; made by {}", short(maker)));
-    }
-    (kept, users.into_iter().next())
+    let maker = holder.makers.first();
+    let made = maker.map_or_else(String::new, |maker| format!("; made by {}", short(maker)));
+    let (used, user) = used_by(holder);
+    (format!("{held}{used}{made}"), user)
+}
+
+fn used_by(holder: &Holder) -> (String, Option<String>) {
+    let users: Vec<String> = holder.users.iter().map(|user| short(user)).collect();
+    let who = match holder.kept {
+        Kept::Native => "extension modules in the process",
+        _ => "code that uses it",
+    };
+    let used = match users.is_empty() {
+        true => String::new(),
+        false => format!("; {who}: {}", users.join(", ")),
+    };
+    (used, users.into_iter().next())
 }
 
 const NEVER_DROPPED: &str = "it takes a reference and never drops it";
@@ -208,7 +206,6 @@ fn by_site(managed: &ManagedGrowth) -> Option<Finding> {
         bytes: managed.grown_bytes(),
         values: site.bytes.values,
         is_certain: true,
-        clause: sentence.clone(),
         sentence,
         next: format!("read {place}: find out what keeps its objects, and give that a bound"),
     })
@@ -218,7 +215,7 @@ fn by_site(managed: &ManagedGrowth) -> Option<Finding> {
 /// the sites do.
 fn held_by_root(managed: &ManagedGrowth, least: f64) -> String {
     let root = first_root(managed).filter(|of| of.bytes.grown >= MOST * least);
-    root.map_or_else(String::new, |of| format!(", held by {}", name_of(&of.root)))
+    root.map_or_else(String::new, |of| format!(", held by {}", of.root))
 }
 
 /// The variable of the program whose objects grow most.
@@ -230,27 +227,12 @@ fn first_root(managed: &ManagedGrowth) -> Option<&RootGrowth> {
     managed.roots.iter().find(is_own)
 }
 
-fn name_of(root: &RootCount) -> String {
-    match &root.type_name {
-        Some(type_name) => format!("{} ({type_name})", root.name),
-        None => root.name.clone(),
-    }
-}
-
 fn by_root(managed: &ManagedGrowth) -> Option<Finding> {
     let of = first_root(managed)?;
     let language = managed.language.word();
-    let name = name_of(&of.root);
+    let name = &of.root;
     let holder = managed.holder_of(&of.root.name);
-    let users: Vec<String> = holder
-        .map_or(&[][..], |holder| &holder.users[..])
-        .iter()
-        .map(|user| short(user))
-        .collect();
-    let used = match &users[..] {
-        [] => String::new(),
-        users => format!("; code that uses it: {}", users.join(", ")),
-    };
+    let (used, user) = holder.map_or_else(Default::default, used_by);
     let over_s = of.bytes.grown / of.bytes.per_hour * 3600.0;
     let sentence = format!(
         "objects in the {language} heap grow; those held by {name} grow most, by {} in {over_s:.0} s ({}), and are \
@@ -259,7 +241,7 @@ fn by_root(managed: &ManagedGrowth) -> Option<Finding> {
         bytes_per_hour(of.bytes.per_hour),
         of.objects.level
     );
-    let next = match (users.first(), of.root.name.strip_prefix("stack of ")) {
+    let next = match (user, of.root.name.strip_prefix("stack of ")) {
         (Some(user), _) => format!("read {user}: what it adds is not taken out again"),
         (None, Some(function)) => {
             format!("read {function}: find which of its variables keeps what it adds")
@@ -271,7 +253,6 @@ fn by_root(managed: &ManagedGrowth) -> Option<Finding> {
         bytes: managed.grown_bytes(),
         values: of.bytes.values,
         is_certain: true,
-        clause: sentence.clone(),
         sentence,
         next,
     })
@@ -315,7 +296,6 @@ fn by_task(managed: &ManagedGrowth, tasks: &TaskGrowth) -> Finding {
         values: all.values,
         is_certain: maker.is_some(),
         sentence: format!("a leak of {noun}: {what}"),
-        clause: what,
         next,
     }
 }
