@@ -194,7 +194,7 @@ def parse_options(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("highwater", help="the tool's binary")
     parser.add_argument("--only", type=lambda text: [part for part in text.split(",") if part], default=[])
-    parser.add_argument("--seconds", type=int, default=30, help="how long the tool looks at each case")
+    parser.add_argument("--seconds", type=int, default=30, help="how long each case is observed")
     parser.add_argument("--allow-pause", help="handed on to the tool, such as 1s")
     parser.add_argument("--out", help="a file for all answers and scores, as JSON")
     options = parser.parse_args(arguments)

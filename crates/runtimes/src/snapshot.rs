@@ -5,6 +5,8 @@ use std::time::Duration;
 
 pub use symbols::frame::Frame;
 
+use crate::names::is_of_the_standard_library;
+
 /// What is in a managed heap at one moment. Bytes are those of the objects alone unless a field says more.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot {
@@ -54,6 +56,28 @@ pub struct RootCount {
     pub type_name: Option<String>,
     pub objects: u64,
     pub bytes: u64,
+}
+
+impl RootCount {
+    /// Name of the root that is the runtime's own variables.
+    pub const RUNTIME: &str = "the runtime";
+    const STACK: &str = "stack of ";
+
+    /// Name of the root that is a function's frames.
+    pub fn name_of_stack(function: &str) -> String {
+        format!("{}{function}", RootCount::STACK)
+    }
+
+    /// The function whose frames it is.
+    pub fn stack_of(&self) -> Option<&str> {
+        self.name.strip_prefix(RootCount::STACK)
+    }
+
+    /// Neither of the runtime nor of the standard library.
+    pub fn is_own(&self) -> bool {
+        let name = self.stack_of().unwrap_or(&self.name);
+        name != RootCount::RUNTIME && !is_of_the_standard_library(name, Some(".go"))
+    }
 }
 
 /// With its type: `main.store (map[string]*main.Profile)`.

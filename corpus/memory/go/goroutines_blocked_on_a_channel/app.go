@@ -1,4 +1,4 @@
-// A search service. It asks two backends and takes the first answer. The channel has no buffer, so whoever answers
+// A search service. It asks two backends and takes the first answer. The channel has no buffer, so the backend that answers
 // second waits for ever to send, and keeps its answer.
 package main
 

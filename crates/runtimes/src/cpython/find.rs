@@ -105,7 +105,7 @@ fn version_of_number(number: u32) -> Version {
     }
 }
 
-/// Looks for `PY_VERSION`, a constant string, in what is mapped read-only of a file; else believes its name.
+/// Searches for `PY_VERSION`, a constant string, in what is mapped read-only of a file; else believes its name.
 fn search_version(memory: &dyn Memory, path: &str, maps: &[Mapping]) -> Option<Version> {
     let of_file = maps
         .iter()

@@ -20,7 +20,7 @@ const LINK: u64 = !3;
 /// million objects or so.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(20);
-/// Steps that are taken back along a list to find an object that is still in it.
+/// Steps backwards along a list to find an object that is still in it.
 const BACK_MAX: usize = 1 << 16;
 /// Fewer steps past known objects are no sign of a ring.
 const KNOWN_MIN: usize = 1 << 16;

@@ -11,7 +11,7 @@ pub const ADDRESS_MAX: u64 = 1 << (ADDRESS_BITS + 3);
 pub const TYPES_MAX: usize = 1 << TYPE_BITS;
 
 /// A slot has the number of an object plus one, and above it some bits of its hash: most other objects are told
-/// apart without a look at their addresses.
+/// apart without reading their addresses.
 const NUMBER_BITS: u32 = 26;
 pub const OBJECTS_MAX: usize = (1 << NUMBER_BITS) - 2;
 const SLOTS_MIN: usize = 1 << 12;

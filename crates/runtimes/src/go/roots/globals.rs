@@ -1,6 +1,5 @@
-//! Global variables: where they are, and what is in them.
+//! Global variables: where they are, how large, and of what type.
 
-use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::ops::Range;
 
@@ -14,23 +13,17 @@ use super::super::module::Module;
 use super::super::names::is_runtime;
 use super::super::pclntab::words;
 use super::blocks::BLOCK;
-use super::marks::Found;
-use super::types::{self, Field, Parts, Type};
+use super::types::{self, Parts, Type};
 use crate::{RootCount, is_of_the_standard_library};
 
 /// Variables that are kept; a Kubernetes server has about 60,000.
 const VARIABLES_MAX: usize = 500_000;
 /// Of one variable that is read.
-const BYTES_MAX: u64 = 256 << 20;
+pub const BYTES_MAX: u64 = 256 << 20;
 /// Marks a variable that the compiler made for the contents of another: `main..stmp_3`.
-const STATIC_PART: &str = "..stmp_";
+pub const STATIC_PART: &str = "..stmp_";
 const HEAP: &str = "runtime.mheap_";
 const PROCESSORS: &str = "runtime.allp";
-/// More are not believed; GOMAXPROCS is the number of CPUs.
-const PROCESSORS_MAX: u64 = 1 << 16;
-const TIMERS_MAX: u64 = 1 << 32;
-const TIMERS: &str = "timers (time.AfterFunc, time.NewTimer)";
-pub const THE_RUNTIME: &str = "the runtime";
 
 /// Whose a variable is. In this order they are roots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,7 +39,7 @@ pub struct Variable {
     pub address: u64,
     pub bytes: u64,
     pub group: Group,
-    kind: Option<Type>,
+    pub kind: Option<Type>,
 }
 
 /// Variables that may point into the heap, by address.
@@ -56,11 +49,11 @@ pub struct Globals {
     /// The address of `runtime.mheap_`. `None`: the program has no symbols.
     pub heap: Option<u64>,
     /// The address of `runtime.allp`.
-    processors: Option<u64>,
+    pub processors: Option<u64>,
     /// As the last snapshot counted them.
     pub last: Vec<RootCount>,
     /// `.data` and `.bss`.
-    ranges: [Range<u64>; 2],
+    pub ranges: [Range<u64>; 2],
 }
 
 impl Globals {
@@ -206,12 +199,12 @@ impl Globals {
         Some(at..at.checked_add(bytes)?)
     }
 
-    fn holds(&self, address: u64) -> bool {
+    pub fn holds(&self, address: u64) -> bool {
         self.ranges.iter().any(|range| range.contains(&address))
     }
 
     /// The variable that holds an address.
-    fn at(&self, address: u64) -> Option<(usize, &Variable)> {
+    pub fn at(&self, address: u64) -> Option<(usize, &Variable)> {
         let after = self
             .variables
             .partition_point(|variable| variable.address <= address);
@@ -230,206 +223,8 @@ fn group_of(name: &str) -> Group {
     }
 }
 
-/// Words that a root starts with.
-struct Piece {
-    at: u64,
-    bytes: u64,
-    root: u32,
-}
-
-/// Puts the variables of a group into the marks.
-pub struct Seeds<'a> {
-    pub globals: &'a Globals,
-    pub memory: &'a dyn Memory,
-    pieces: Vec<Piece>,
-    /// Roots of the variables that the compiler made, by their places in the list.
-    parts: HashMap<usize, u32>,
-    /// Addresses that pointers were followed to.
-    followed: HashSet<u64>,
-}
-
-impl<'a> Seeds<'a> {
-    pub fn new(globals: &'a Globals, memory: &'a dyn Memory) -> Seeds<'a> {
-        Seeds {
-            globals,
-            memory,
-            pieces: Vec::new(),
-            parts: HashMap::new(),
-            followed: HashSet::new(),
-        }
-    }
-
-    /// `false`: the budget is spent.
-    pub fn add(&mut self, group: Group, found: &mut Found, budget: &mut Budget) -> bool {
-        let (parts, named): (Vec<_>, Vec<_>) = (0..)
-            .zip(&self.globals.variables)
-            .filter(|(_, variable)| variable.group == group)
-            .partition(|(_, variable)| variable.name.contains(STATIC_PART));
-        for (_, variable) in named {
-            self.add_variable(variable, found);
-        }
-        for piece in std::mem::take(&mut self.pieces) {
-            if !self.seed(&piece, found, budget) {
-                return false;
-            }
-        }
-        // What the compiler made and no variable points to.
-        for (index, variable) in parts {
-            if self.parts.contains_key(&index) {
-                continue;
-            }
-            let name = if group == Group::Runtime {
-                THE_RUNTIME
-            } else {
-                &variable.name
-            };
-            let root = found.root(name, None);
-            let piece = Piece {
-                at: variable.address,
-                bytes: variable.bytes,
-                root,
-            };
-            if !self.seed(&piece, found, budget) {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// The timers that wait for their time: those of each P. `offset`: in `struct p`.
-    pub fn add_timers(&mut self, offset: u64, found: &mut Found) {
-        let Some(processors) = self.globals.processors else {
-            return;
-        };
-        let slice = |at: u64| Some((self.memory.u64(at)?, self.memory.u64(at.checked_add(8)?)?));
-        let Some((all, count)) = slice(processors) else {
-            return;
-        };
-        for index in 0..count.min(PROCESSORS_MAX) {
-            let processor = all
-                .checked_add(8 * index)
-                .and_then(|at| self.memory.u64(at));
-            let timers = processor.and_then(|at| slice(at.checked_add(offset)?));
-            if let Some((timers, 1..TIMERS_MAX)) = timers {
-                let root = found.root(TIMERS, None);
-                found.reach(timers, root);
-            }
-        }
-    }
-
-    /// All of `.data` and `.bss`: what is in no variable that is known.
-    pub fn add_rest(&mut self, found: &mut Found, budget: &mut Budget) -> bool {
-        let root = found.root(THE_RUNTIME, None);
-        self.globals.ranges.iter().all(|range| {
-            let bytes = range.end.saturating_sub(range.start).min(BYTES_MAX);
-            each_word(self.memory, range.start, bytes, budget, &mut |word| {
-                found.reach(word, root)
-            })
-        })
-    }
-
-    fn add_variable(&mut self, variable: &Variable, found: &mut Found) {
-        if variable.group == Group::Runtime {
-            let root = found.root(THE_RUNTIME, None);
-            return self.pieces.push(Piece {
-                at: variable.address,
-                bytes: variable.bytes,
-                root,
-            });
-        }
-        let Some(kind) = &variable.kind else {
-            let root = found.root(&variable.name, None);
-            return self.pieces.push(Piece {
-                at: variable.address,
-                bytes: variable.bytes,
-                root,
-            });
-        };
-        self.expand(
-            variable.address,
-            variable.bytes,
-            &variable.name,
-            kind,
-            found,
-        );
-    }
-
-    /// Fields in front of the whole that they are in.
-    fn expand(&mut self, at: u64, bytes: u64, name: &str, kind: &Type, found: &mut Found) {
-        let root = found.root(name, Some(&kind.name));
-        match &kind.parts {
-            Parts::None => {}
-            Parts::Fields(fields) => self.expand_fields(at, name, fields, found),
-            Parts::Target(fields, target_bytes) => {
-                let target = self
-                    .memory
-                    .u64(at)
-                    .filter(|target| self.is_whole(*target, *target_bytes, found));
-                if let Some(target) = target.filter(|target| self.followed.insert(*target)) {
-                    found.reach(target, root);
-                    self.expand_fields(target, name, fields, found);
-                }
-            }
-        }
-        self.pieces.push(Piece { at, bytes, root });
-    }
-
-    fn expand_fields(&mut self, at: u64, name: &str, fields: &[Field], found: &mut Found) {
-        for field in fields {
-            let name = format!("{name}.{}", field.name);
-            self.expand(
-                at.wrapping_add(field.offset),
-                field.kind.bytes,
-                &name,
-                &field.kind,
-                found,
-            );
-        }
-    }
-
-    /// Whether a pointer leads to a value of this size.
-    fn is_whole(&self, target: u64, bytes: u64, found: &Found) -> bool {
-        if self.globals.holds(target) {
-            return true;
-        }
-        let end = found
-            .heap
-            .find(target)
-            .map(|object| found.heap.range(object).1);
-        end.is_some_and(|end| target.checked_add(bytes).is_some_and(|upto| upto <= end))
-    }
-
-    /// Its words, and those of the variables that the compiler made for it.
-    fn seed(&mut self, piece: &Piece, found: &mut Found, budget: &mut Budget) -> bool {
-        let (mut ranges, root) = (vec![(piece.at, piece.bytes)], piece.root);
-        while let Some((at, bytes)) = ranges.pop() {
-            let mut made = Vec::new();
-            let is_read = each_word(self.memory, at, bytes, budget, &mut |word| match self
-                .globals
-                .holds(word)
-            {
-                true => made.push(word),
-                false => found.reach(word, root),
-            });
-            if !is_read {
-                return false;
-            }
-            for word in made {
-                let Some((index, variable)) = self.globals.at(word) else {
-                    continue;
-                };
-                if variable.name.contains(STATIC_PART) && !self.parts.contains_key(&index) {
-                    self.parts.insert(index, root);
-                    ranges.push((variable.address, variable.bytes));
-                }
-            }
-        }
-        true
-    }
-}
-
 /// The aligned words of a range. `false`: the budget is spent.
-fn each_word(
+pub fn each_word(
     memory: &dyn Memory,
     start: u64,
     bytes: u64,

@@ -14,6 +14,7 @@
 mod blocks;
 mod globals;
 mod marks;
+mod seeds;
 mod spans;
 mod stacks;
 #[cfg(test)]
@@ -28,8 +29,9 @@ use observe::proc::pagemap::Pagemap;
 pub(super) use self::globals::Globals;
 
 use self::blocks::{Blocks, Resident};
-use self::globals::{Group, Seeds};
+use self::globals::Group;
 use self::marks::Marks;
+use self::seeds::Seeds;
 use self::spans::Heap;
 use self::stacks::Stacks;
 use self::users::Users;

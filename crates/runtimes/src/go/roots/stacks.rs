@@ -9,7 +9,7 @@ use super::super::goroutines::{Goroutine, Reader, State, read_goroutine};
 use super::super::names::is_runtime;
 use super::super::pclntab::words;
 use super::marks::Found;
-use crate::is_of_the_standard_library;
+use crate::{RootCount, is_of_the_standard_library};
 
 /// Of one stack, its outer end: deeper ones recurse.
 const STACK_BYTES_MAX: u64 = 1 << 20;
@@ -96,7 +96,7 @@ impl<'a, 'b, M: Memory> Stacks<'a, 'b, M> {
         for ((_, sp), owner) in places.iter().zip(owners).rev() {
             let from = (sp.saturating_sub(start) as usize & !7).min(end);
             if let Some(name) = owner {
-                let root = found.root(&format!("stack of {name}"), None);
+                let root = found.root(&RootCount::name_of_stack(&name), None);
                 words(&bytes[from..end]).for_each(|word| found.reach(word, root));
             }
             end = from;

@@ -49,7 +49,7 @@ pub fn finding(managed: &ManagedGrowth) -> Option<Finding> {
 
 /// Most of the objects that grow are held by the stacks of these tasks.
 fn is_held_by(managed: &ManagedGrowth, tasks: &TaskGrowth) -> bool {
-    let root = first_root(managed).and_then(|of| of.root.name.strip_prefix("stack of "));
+    let root = first_root(managed).and_then(|of| of.root.stack_of());
     let places = tasks.group.frames.iter().chain(&tasks.group.created_by);
     let mut functions = places.filter_map(|frame| frame.function.as_deref());
     root.is_some_and(|root| {
@@ -220,11 +220,7 @@ fn held_by_root(managed: &ManagedGrowth, least: f64) -> String {
 
 /// The variable of the program whose objects grow most.
 fn first_root(managed: &ManagedGrowth) -> Option<&RootGrowth> {
-    let is_own = |of: &&RootGrowth| {
-        let name = of.root.name.trim_start_matches("stack of ");
-        name != "the runtime" && !is_of_the_standard_library(name, Some(".go"))
-    };
-    managed.roots.iter().find(is_own)
+    managed.roots.iter().find(|of| of.root.is_own())
 }
 
 fn by_root(managed: &ManagedGrowth) -> Option<Finding> {
@@ -241,7 +237,7 @@ fn by_root(managed: &ManagedGrowth) -> Option<Finding> {
         bytes_per_hour(of.bytes.per_hour),
         of.objects.level
     );
-    let next = match (user, of.root.name.strip_prefix("stack of ")) {
+    let next = match (user, of.root.stack_of()) {
         (Some(user), _) => format!("read {user}: what it adds is not taken out again"),
         (None, Some(function)) => {
             format!("read {function}: find which of its variables keeps what it adds")
