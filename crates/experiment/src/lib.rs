@@ -18,6 +18,7 @@ pub mod order;
 pub mod placeholder;
 pub mod ports;
 pub mod preflight;
+pub mod probe_library;
 pub mod remote;
 pub mod restart;
 pub mod service;

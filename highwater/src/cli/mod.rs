@@ -25,17 +25,37 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use ::observe::overhead::pair;
 use ::report::visible::visible_lines;
+use experiment::probe_library;
 use record::{Folder, RecordError, list};
 use units::wording::quoted;
 
 /// Finds why a service's memory climbs, tries every remedy side by side, proves which one holds.
 #[derive(Debug, Parser)]
-#[command(name = "highwater", version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "highwater", version, long_version = long_version(), max_term_width = 100, after_help = EXAMPLES)]
 pub struct Cli {
     #[command(subcommand)]
     pub verb: Verb,
+}
+
+/// The version with what a report of a fault needs: the commit (where the build names one), the target, and which
+/// forms of the probe are inside.
+fn long_version() -> String {
+    let commit = option_env!("HIGHWATER_COMMIT").unwrap_or("built from a checkout");
+    let libc = match cfg!(target_feature = "crt-static") {
+        true => "static",
+        false => "dynamic",
+    };
+    let probe = match probe_library::is_built_in() {
+        true => "probe for glibc and musl inside",
+        false => "probe beside it",
+    };
+    format!(
+        "{} ({commit}; {} {}, {libc}; {probe})",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::ARCH,
+        std::env::consts::OS,
+    )
 }
 
 const EXAMPLES: &str = "\
@@ -99,8 +119,8 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
 }
 
 fn time_pairs() -> anyhow::Result<ExitCode> {
-    let (at_once_ns, random_ns) = pair::time_pairs();
-    out::print(&format!("{at_once_ns} {random_ns}\n"))?;
+    let times = pairs::time_pairs();
+    out::print(&format!("{} {}\n", times.at_once_ns, times.random_ns))?;
     Ok(ExitCode::SUCCESS)
 }
 

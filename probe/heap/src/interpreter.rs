@@ -75,7 +75,7 @@ struct Words {
 impl Words {
     fn innermost(&mut self, state: u64) -> Option<u64> {
         // SAFETY: no argument, and cannot fail.
-        let own = unsafe { libc::pthread_self() };
+        let own = unsafe { libc::pthread_self() } as u64;
         let is_own = state != 0 && self.at(state.wrapping_add(THREAD_ID))? == own;
         let cframe = self.at(is_own.then_some(state)?.wrapping_add(CFRAME))?;
         self.at(cframe.wrapping_add(CURRENT)).filter(|at| *at != 0)
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn frames_are_told_from_the_innermost() {
         // SAFETY: asks for a number.
-        let own = unsafe { libc::pthread_self() };
+        let own = unsafe { libc::pthread_self() } as u64;
         let _thread = inside(own);
         let code = |at: u64| PYTHON_CODE | (0x1000 + at);
         assert_eq!(functions(HERE, 8), [code(0), code(1), code(2)]);
@@ -173,7 +173,7 @@ mod tests {
     fn what_is_no_state_of_this_thread_is_none() {
         assert!(functions(HERE, 8).is_empty(), "it never ran Python");
         // SAFETY: asks for a number.
-        let own = unsafe { libc::pthread_self() };
+        let own = unsafe { libc::pthread_self() } as u64;
         let another = inside(own + 8);
         assert!(another.state[CFRAME as usize / 8] != 0);
         assert!(functions(HERE, 8).is_empty());
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn a_frame_that_leads_nowhere_ends_the_walk() {
         // SAFETY: asks for a number.
-        let own = unsafe { libc::pthread_self() };
+        let own = unsafe { libc::pthread_self() } as u64;
         let mut thread = inside(own);
         let start = thread.frames.as_ptr() as u64;
         for nowhere in [0xdead, u64::MAX - 7, 0x7fff_ffff_f000] {

@@ -22,8 +22,14 @@ fn share_of(limit: u64) -> Option<usize> {
     Some(bytes.max(CAP_BYTES_MIN))
 }
 
+/// How the C library numbers a limit.
+#[cfg(target_env = "gnu")]
+type Resource = libc::__rlimit_resource_t;
+#[cfg(not(target_env = "gnu"))]
+type Resource = libc::c_int;
+
 /// The soft limit; the largest number where there is none, and where it cannot be read.
-fn limit(which: libc::__rlimit_resource_t) -> u64 {
+fn limit(which: Resource) -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: libc::RLIM_INFINITY,
         rlim_max: libc::RLIM_INFINITY,

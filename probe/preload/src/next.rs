@@ -214,6 +214,7 @@ pub fn comes_to_us(name: &CStr) -> bool {
 
 /// Whether a program at a fixed address has only a stub there, whose address it took: what that calls is looked up
 /// behind it.
+#[cfg(target_env = "gnu")]
 fn is_stub(address: Ptr) -> bool {
     const SYMBOL: c_int = 1;
     unsafe extern "C" {
@@ -228,6 +229,12 @@ fn is_stub(address: Ptr) -> bool {
         let entry = entry.cast::<libc::Elf64_Sym>();
         found && !entry.is_null() && (*entry).st_shndx == 0
     }
+}
+
+/// musl tells nothing of a symbol but its name: the calls of such a program pass for somebody else's.
+#[cfg(not(target_env = "gnu"))]
+fn is_stub(_address: Ptr) -> bool {
+    false
 }
 
 /// Whether the process's calls of malloc and free come to this library.

@@ -248,9 +248,18 @@ fn serve(socket: OwnedFd) -> ! {
 /// Some breakpoints are set already, or still, while a holder waits for a CPU, some milliseconds on a busy machine, and
 /// each hit costs the subject. What holders do takes microseconds, so they go first. Without the right they wait.
 fn go_first() {
-    let lowest = libc::sched_param { sched_priority: 1 };
+    // The kernel's `struct sched_param`: the priority alone.
+    let lowest: libc::c_int = 1;
+    // The system call itself: musl's function of that name does nothing.
     // SAFETY: the parameter lives.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const lowest) };
+    unsafe {
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
+            0,
+            libc::SCHED_FIFO,
+            &raw const lowest,
+        )
+    };
 }
 
 fn hold(request: &Request, program: OwnedFd, file: OwnedFd, socket: OwnedFd) -> ! {

@@ -8,11 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::time::ClockId;
-
-use crate::clock::read_ns;
-
-/// The hidden word on the command line that runs [`time_pairs`].
+/// The hidden word on highwater's command line that runs `pairs::time_pairs`.
 pub const WORD: &str = "time-pairs";
 /// Processes of each kind: the median counts, for each has its addresses elsewhere.
 const TRIALS: usize = 5;
@@ -22,10 +18,6 @@ const ALL_MAX: Duration = Duration::from_secs(4);
 
 /// Below this is noise: the probe's instructions alone take a nanosecond.
 pub const LEAST_NS: f64 = 1.0;
-const PAIRS: u32 = 60_000;
-const BATCHES: usize = 7;
-/// Live blocks of which one is replaced at random: 18 MiB, more than the caches hold.
-const LIVE: usize = 32_768;
 
 /// Added to a malloc and its free, nanoseconds: freed at once, and at random among many live blocks.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,16 +59,40 @@ fn between(at_once_ns: f64, random_ns: f64, live_bytes: f64) -> f64 {
     }
 }
 
-/// `preload`: the probe, and what the caller preloads himself behind it; `without`: the latter alone. `None` where it
-/// could not be tried. On a busy machine there are fewer trials.
-pub fn measure(preload: &OsStr, without: Option<&OsStr>) -> Option<PairCost> {
+/// What prints the two numbers.
+struct Timer(Command);
+
+impl Timer {
+    /// `program`: `highwater-time-pairs`, for the C library that the probe is for. Without it highwater runs itself,
+    /// where a library can be preloaded into it: not where it is static.
+    fn new(program: Option<&Path>) -> Option<Timer> {
+        if let Some(program) = program {
+            return Some(Timer(Command::new(program)));
+        }
+        if cfg!(target_feature = "crt-static") {
+            return None;
+        }
+        let mut own = Command::new(std::env::current_exe().ok()?);
+        own.arg(WORD);
+        Some(Timer(own))
+    }
+}
+
+/// `preload`: the probe, and what the caller preloads himself behind it; `without`: the latter alone; `program`:
+/// `highwater-time-pairs` where there is one. `None` where it could not be tried. On a busy machine there are fewer
+/// trials.
+pub fn measure(
+    program: Option<&Path>,
+    preload: &OsStr,
+    without: Option<&OsStr>,
+) -> Option<PairCost> {
     let until = Instant::now() + ALL_MAX;
-    let exe = std::env::current_exe().ok()?;
-    let trials = || {
+    let mut timer = Timer::new(program)?;
+    let mut trials = || {
         Some([
-            trial(&exe, without, "sampled", until)?,
-            trial(&exe, Some(preload), "sampled", until)?,
-            trial(&exe, Some(preload), "exact", until)?,
+            trial(&mut timer, without, "sampled", until)?,
+            trial(&mut timer, Some(preload), "sampled", until)?,
+            trial(&mut timer, Some(preload), "exact", until)?,
         ])
     };
     let all: Vec<[(f64, f64); 3]> = (0..TRIALS).map_while(|_| trials()).collect();
@@ -103,10 +119,17 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-fn trial(exe: &Path, preload: Option<&OsStr>, bytes: &str, until: Instant) -> Option<(f64, f64)> {
-    let mut command = Command::new(exe);
-    command.arg(WORD).stdin(Stdio::null());
-    command.stdout(Stdio::piped()).stderr(Stdio::null());
+fn trial(
+    timer: &mut Timer,
+    preload: Option<&OsStr>,
+    bytes: &str,
+    until: Instant,
+) -> Option<(f64, f64)> {
+    let Timer(command) = timer;
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     // The budget of a moment's trial is nobody's.
     command
         .env("HIGHWATER_PROBE_BUDGET", "0")
@@ -129,48 +152,4 @@ fn trial(exe: &Path, preload: Option<&OsStr>, bytes: &str, until: Instant) -> Op
     let text = String::from_utf8(output.stdout).ok()?;
     let mut numbers = text.split_whitespace().map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
-}
-
-/// Nanoseconds of CPU time a pair: freed at once, and at random.
-pub fn time_pairs() -> (f64, f64) {
-    let at_once = || {
-        for _ in 0..PAIRS {
-            free(allocate(100));
-        }
-    };
-    let mut live: Vec<*mut libc::c_void> =
-        (0..LIVE).map(|at| allocate(64 + at * 7 % 1024)).collect();
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    let random = || {
-        for _ in 0..PAIRS {
-            // xorshift64
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            let at = state as usize % LIVE;
-            let bytes = 64 + (state >> 32) as usize % 1024;
-            free(std::mem::replace(&mut live[at], allocate(bytes)));
-        }
-    };
-    (per_pair(at_once), per_pair(random))
-}
-
-fn allocate(bytes: usize) -> *mut libc::c_void {
-    // SAFETY: any size may be asked for; a null is freed like a block.
-    std::hint::black_box(unsafe { libc::malloc(std::hint::black_box(bytes)) })
-}
-
-fn free(block: *mut libc::c_void) {
-    // SAFETY: from `allocate`, and freed once: its only copy was taken.
-    unsafe { libc::free(std::hint::black_box(block)) };
-}
-
-/// The median of some batches.
-fn per_pair(mut batch: impl FnMut()) -> f64 {
-    let time = |_| {
-        let begin = read_ns(ClockId::ThreadCPUTime);
-        batch();
-        (read_ns(ClockId::ThreadCPUTime) - begin) as f64 / f64::from(PAIRS)
-    };
-    median((0..BATCHES).map(time).collect())
 }

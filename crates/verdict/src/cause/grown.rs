@@ -352,8 +352,8 @@ fn out_of_sight(case: &Case) -> Option<&'static str> {
         }
         Sight::Sees => None,
         _ if who.is_musl => Some(
-            "the program runs on musl, whose malloc may well hold it: the probe is built for glibc and cannot be put \
-             before it",
+            "the program runs on musl, whose malloc may well hold it, and without the probe nothing shows what is \
+             in it",
         ),
         Sight::SeesNothing => {
             Some("no allocation of this program reaches the probe: its allocator is inside it")

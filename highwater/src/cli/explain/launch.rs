@@ -11,17 +11,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group, set_child_subreaper};
 
+use experiment::probe_library::{self, ForLibc, LIBRARY, OVERRIDE, ProbeLibrary};
 use experiment::service::end_with;
-use experiment::writable::writable_by_others;
 use heap::family::{Member, descendants, read_everyone};
 use observe::fact::program::{Libc, Program, preload_problem, read_program};
 use observe::fact::sanitizer::Sanitizer;
 use observe::overhead::pair::PairCost;
 use observe::overhead::{own, pair};
 use observe::proc::ProcRoot;
-
-/// File name of the probe's library.
-pub const LIBRARY: &str = "libhighwater_probe.so";
 
 /// Asks CPython, from 3.12 on, to give each Python function machine code of its own and to write its name to
 /// `/tmp/perf-PID.map`; nothing else reads it.
@@ -47,8 +44,7 @@ impl Launched {
         let (name, arguments) = command.split_first().context("no command was given")?;
         let path = find_program(name)?;
         let program = read_program(&path).ok();
-        let library = find_library()?;
-        let without_probe = problem(program.as_ref(), library.as_deref());
+        let probe = probe_for(program.as_ref())?;
         // Processes that the program leaves behind come to us, and so can be followed and ended.
         let _ = set_child_subreaper(Some(rustix::process::getpid()));
         let mut start = Command::new(&path);
@@ -62,10 +58,10 @@ impl Launched {
             start.env(PYTHON_NAMES, "1");
         }
         let mut pair = None;
-        if let Some(library) = library.filter(|_| without_probe.is_none()) {
+        if let Ok(probe) = &probe {
             let own = std::env::var_os("LD_PRELOAD");
-            let preload = preload(&library, own.clone());
-            pair = pair::measure(&preload, own.as_deref());
+            let preload = preload(&probe.library, own.clone());
+            pair = pair::measure(probe.timer.as_deref(), &preload, own.as_deref());
             start.env("LD_PRELOAD", preload);
             limit(&mut start, budget_share, pair);
         }
@@ -82,7 +78,7 @@ impl Launched {
         Ok(Launched {
             child,
             status: None,
-            without_probe,
+            without_probe: probe.err(),
             pair,
         })
     }
@@ -192,64 +188,37 @@ pub fn preload(library: &Path, own: Option<OsString>) -> OsString {
     words
 }
 
-/// The probe's library: beside this program, or where `HIGHWATER_PROBE_LIBRARY` says.
+/// The probe for a program, or why it will not be in it. What the program is comes first: no library would help a
+/// static one.
 ///
 /// # Errors
-/// Another user can replace it: it would run with the rights of the program that it is loaded into.
-pub fn find_library() -> anyhow::Result<Option<PathBuf>> {
-    let Some(library) = library_path() else {
-        return Ok(None);
-    };
-    if let Some(writable) = writable_by_others(&library) {
-        bail!(
-            "the probe {} is not loaded: {writable}, so another user could replace it. Install highwater in a folder \
-             that only root or you can write, or remove that right (chmod go-w), or name another copy in \
-             HIGHWATER_PROBE_LIBRARY",
-            library.display(),
-        );
+/// There is a library that must not be loaded, or that cannot be unpacked.
+pub fn probe_for(program: Option<&Program>) -> anyhow::Result<Result<ProbeLibrary, String>> {
+    if let Some(refused) = program.and_then(refused) {
+        return Ok(Err(refused));
     }
-    Ok(Some(library))
-}
-
-fn library_path() -> Option<PathBuf> {
-    if let Some(path) = std::env::var_os("HIGHWATER_PROBE_LIBRARY") {
-        return Some(PathBuf::from(path)).filter(|path| path.is_file());
-    }
-    let exe = std::env::current_exe().ok()?;
-    let folder = exe.parent()?;
-    // A test binary lies one folder deeper than the libraries of its build.
-    let places = [
-        folder.join(LIBRARY),
-        folder.join("../lib/highwater").join(LIBRARY),
-        folder.join("..").join(LIBRARY),
-    ];
-    places.into_iter().find(|path| path.is_file())
-}
-
-/// Why the probe will not be in it; `None` when nothing speaks against it. What the program is comes first:
-/// no library would help a static one.
-fn problem(program: Option<&Program>, library: Option<&Path>) -> Option<String> {
-    let refused = program.and_then(refused);
-    if refused.is_some() {
-        return refused;
-    }
-    let Some(library) = library else {
-        return Some(format!(
+    let Some(probe) = probe_library::find(libc_of(program))? else {
+        return Ok(Err(format!(
             "{LIBRARY} was not found beside this program; build it (cargo build --release) or say \
-             where it is in HIGHWATER_PROBE_LIBRARY"
-        ));
+             where it is in {OVERRIDE}"
+        )));
     };
-    preload_problem(program?, library)
+    let problem = program.and_then(|program| preload_problem(program, &probe.library));
+    Ok(problem.map_or(Ok(probe), Err))
+}
+
+/// Which form of the probe a program takes; glibc's where that cannot be told.
+fn libc_of(program: Option<&Program>) -> ForLibc {
+    match program.map(|program| program.libc) {
+        Some(Libc::Musl) => ForLibc::Musl,
+        _ => ForLibc::Glibc,
+    }
 }
 
 /// Why nothing can be preloaded into such a program.
 fn refused(program: &Program) -> Option<String> {
     if program.interpreter.is_none() {
         let why = "the program is static: no library can be put before its allocator";
-        return Some(why.to_owned());
-    }
-    if program.libc == Libc::Musl {
-        let why = "the program runs on musl, and the probe is built for glibc";
         return Some(why.to_owned());
     }
     if program.gains_rights {

@@ -9,14 +9,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::chain;
 use crate::cli::exit::Usage;
-use crate::cli::explain::launch::find_library;
+use crate::cli::explain::launch::probe_for;
 use crate::cli::out::say;
 use allocators::{Advice, Library, Severity, Spec};
 use experiment::file::{Arm, Experiment, SubjectKind, read_experiment};
 use experiment::preflight::program_of;
 use experiment::service::Preload;
 use observe::fact::program::read_program;
-use observe::fact::sanitizer::Sanitizer;
 
 /// A plan whose allocators are there.
 #[derive(Debug)]
@@ -24,8 +23,8 @@ pub struct Prepared {
     pub experiment: Experiment,
     /// By arm. An arm that names no allocator has none.
     pub libraries: BTreeMap<String, Library>,
-    /// The probe's library, where the plan asks for it and it is there.
-    pub probe: Option<PathBuf>,
+    /// By arm, where the plan asks for the probe: its library, or why the arm runs without it.
+    pub probes: BTreeMap<String, Result<PathBuf, String>>,
     /// Worth a line in the report: tunables that do nothing here, known defects of allocators.
     pub warnings: Vec<String>,
 }
@@ -56,7 +55,7 @@ pub fn prepare(experiment: Experiment, quiet: bool) -> anyhow::Result<Prepared> 
         return Ok(Prepared {
             experiment,
             libraries,
-            probe: None,
+            probes: BTreeMap::new(),
             warnings,
         });
     }
@@ -72,7 +71,7 @@ pub fn prepare(experiment: Experiment, quiet: bool) -> anyhow::Result<Prepared> 
         libraries.insert(arm.name.clone(), library);
     }
     Ok(Prepared {
-        probe: find_probe(&experiment)?,
+        probes: find_probes(&experiment)?,
         experiment,
         libraries,
         warnings,
@@ -88,12 +87,12 @@ pub fn prepare_nothing(experiment: Experiment) -> anyhow::Result<(Prepared, Vec<
     let mut prepared = Prepared {
         warnings: tunables(&experiment)?,
         libraries: BTreeMap::new(),
-        probe: None,
+        probes: BTreeMap::new(),
         experiment,
     };
     let mut problems = Vec::new();
-    match find_probe(&prepared.experiment) {
-        Ok(probe) => prepared.probe = probe,
+    match find_probes(&prepared.experiment) {
+        Ok(probes) => prepared.probes = probes,
         Err(error) => problems.push(error.to_string()),
     }
     for arm in prepared
@@ -119,11 +118,18 @@ pub fn prepare_nothing(experiment: Experiment) -> anyhow::Result<(Prepared, Vec<
     Ok((prepared, problems))
 }
 
-fn find_probe(experiment: &Experiment) -> anyhow::Result<Option<PathBuf>> {
-    match experiment.probe {
-        true => find_library(),
-        false => Ok(None),
-    }
+/// Nothing is loaded into processes that run already.
+fn find_probes(
+    experiment: &Experiment,
+) -> anyhow::Result<BTreeMap<String, Result<PathBuf, String>>> {
+    let is_wanted = experiment.probe && experiment.subject.kind == SubjectKind::Service;
+    let arms = experiment.arms.iter().filter(|_| is_wanted);
+    let probe = |arm: &Arm| {
+        let program = program_of(experiment, arm).and_then(|path| read_program(&path).ok());
+        let found = probe_for(program.as_ref())?;
+        Ok((arm.name.clone(), found.map(|probe| probe.library)))
+    };
+    arms.map(probe).collect()
 }
 
 /// A line for each known defect of an arm's allocator.
@@ -148,34 +154,22 @@ impl Prepared {
             .iter()
             .map(|(arm, library)| (arm.clone(), preload(library)))
             .collect();
-        let probe = self.probe.as_ref();
-        let arms = self.experiment.arms.iter().filter(|_| probe.is_some());
-        for arm in arms.filter(|arm| self.sanitizer(arm).is_none()) {
-            let preload = preloads.entry(arm.name.clone()).or_default();
+        for (arm, probe) in &self.probes {
+            let preload = preloads.entry(arm.clone()).or_default();
             // The probe sees only calls that meet it before the allocator.
-            preload.companions.splice(0..0, probe.cloned());
+            let library = probe.as_ref().ok().cloned();
+            preload.companions.splice(0..0, library);
         }
         preloads
     }
 
-    /// A line for each arm whose program the probe would keep from starting.
+    /// A line for each arm that runs without the probe that the plan asks for.
     pub fn without_probe(&self) -> Vec<String> {
-        let arms = self
-            .experiment
-            .arms
-            .iter()
-            .filter(|_| self.experiment.probe);
-        let line = |arm: &Arm| {
-            let why = self.sanitizer(arm)?.problem();
-            Some(format!("arm {} runs without the probe: {why}", arm.name))
+        let line = |(arm, probe): (&String, &Result<PathBuf, String>)| {
+            let why = probe.as_ref().err()?;
+            Some(format!("arm {arm} runs without the probe: {why}"))
         };
-        arms.filter_map(line).collect()
-    }
-
-    fn sanitizer(&self, arm: &Arm) -> Option<Sanitizer> {
-        let is_started = self.experiment.subject.kind == SubjectKind::Service;
-        let path = program_of(&self.experiment, arm).filter(|_| is_started)?;
-        read_program(&path).ok()?.sanitizer()
+        self.probes.iter().filter_map(line).collect()
     }
 }
 
