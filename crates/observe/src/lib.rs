@@ -11,6 +11,7 @@ pub mod body;
 pub mod cgroup;
 pub mod clock;
 pub mod collector;
+pub mod container;
 pub mod exits;
 pub mod fact;
 pub mod foreign;

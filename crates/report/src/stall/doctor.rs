@@ -66,6 +66,15 @@ pub fn render(headline: &str, findings: &[Finding], width: usize) -> String {
     text
 }
 
+/// Lines to copy: never wrapped, each below what it gives.
+pub fn render_ways(headline: &str, ways: &[(String, String)]) -> String {
+    let mut text = format!("{headline}\n");
+    for (what, line) in ways {
+        let _ = writeln!(text, "  {what}:\n    {line}");
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,62 +1,9 @@
-//! `highwater doctor`: what this machine and user allow, what is lost without, how to get it.
+//! What was tried on this machine, one right after the other: what is lost without it, and how to get it.
 
-use serde_json::json;
+use bpf::allowed::{Allowed, Capability, Cgroups, Trial};
+use report::stall::doctor::Finding;
 
-use super::exit;
-use super::out::print;
-use bpf::allowed::{Allowed, Capability, Cgroups, Mode, Trial};
-use report::stall::doctor::{Finding, Level, render};
-
-/// Show what this machine allows, what is lost without it, and how to get it
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  highwater doctor              as the user who will watch
-  sudo highwater doctor         what root would add
-  highwater doctor --json
-
-Exit codes: 0 whatever was found, 2 usage.")]
-pub struct DoctorArgs {
-    /// One JSON object (highwater.doctor/1)
-    #[arg(long)]
-    pub json: bool,
-}
-
-pub fn run(args: &DoctorArgs) -> anyhow::Result<u8> {
-    let allowed = Allowed::try_all();
-    let mode = allowed.mode();
-    let findings = findings(&allowed);
-    let words = match args.json {
-        true => format!("{}\n", as_json(&allowed, mode, &findings)),
-        false => render(
-            &headline(mode),
-            &findings,
-            super::conclude::terminal_width(),
-        ),
-    };
-    print(&words)?;
-    Ok(exit::DONE)
-}
-
-fn headline(mode: Mode) -> String {
-    let says = match mode {
-        Mode::Ebpf => {
-            "ebpf: every switch and wake of the process, with who woke whom; durations are exact"
-        }
-        Mode::Tracepoints => {
-            "tracepoints: this kernel has no eBPF for us; who woke whom comes from perf's samples, what each wait was \
-             for from looks at /proc"
-        }
-        Mode::Rootless => {
-            "rootless: own processes only; switches are exact, who holds a lock comes from the \
-             lock's own word or is inferred, and is then labelled so"
-        }
-        Mode::None => "none: this user may not watch switches here",
-    };
-    format!("stalls would run in mode {says}.")
-}
-
-fn findings(allowed: &Allowed) -> Vec<Finding> {
+pub fn findings(allowed: &Allowed) -> Vec<Finding> {
     let mut found = vec![
         trial(
             "eBPF",
@@ -208,25 +155,4 @@ fn surroundings(allowed: &Allowed) -> Vec<Finding> {
             huge.unwrap_or("not in this kernel"),
         ),
     ]
-}
-
-fn as_json(allowed: &Allowed, mode: Mode, findings: &[Finding]) -> serde_json::Value {
-    let rows: Vec<_> = findings
-        .iter()
-        .map(|f| {
-            json!({
-                "what": f.what,
-                "allowed": f.level == Level::Good,
-                "state": f.state,
-                "lost": f.lost,
-                "how": f.how,
-            })
-        })
-        .collect();
-    json!({
-        "schema": "highwater.doctor/1",
-        "uid": allowed.uid,
-        "stalls_mode": mode.word(),
-        "findings": rows,
-    })
 }
