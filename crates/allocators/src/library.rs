@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use super::cache::{Cache, Manifest};
-use super::machine::glibc_version;
+use super::machine::{glibc_version, libc_file};
 use super::recipe::{Defect, Recipe};
 use super::source::sha256_file;
 use super::verify::{Trial, preload_value, read_elf};
@@ -132,10 +132,9 @@ impl Library {
         }
     }
 
-    /// What the machine has: nothing to preload, and the facts of the libc that this process runs
-    /// on.
+    /// What the machine has: nothing to preload, and the facts of its C library.
     pub(super) fn system(recipe: &Recipe) -> Library {
-        let mapped = mapped_libc();
+        let mapped = libc_file();
         let facts = mapped
             .as_deref()
             .and_then(|path| Some((path, read_elf(path).ok()?)));
@@ -229,14 +228,4 @@ impl Library {
             built_at: None,
         }
     }
-}
-
-/// The libc file that is mapped into this process.
-fn mapped_libc() -> Option<PathBuf> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    let path = maps
-        .lines()
-        .filter_map(|line| line.split_ascii_whitespace().nth(5));
-    path.map(PathBuf::from)
-        .find(|p| p.file_name().is_some_and(|n| n == "libc.so.6"))
 }

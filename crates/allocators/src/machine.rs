@@ -1,7 +1,8 @@
 //! What this machine is: decides which route of a recipe fits.
 
-use std::ffi::{CStr, OsStr, OsString};
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use super::elf::parse_major_minor;
 use super::recipe::Route;
@@ -115,16 +116,49 @@ fn parse_os_release(text: &str) -> (String, String, String) {
     (value("ID"), value("VERSION_ID"), value("VERSION_CODENAME"))
 }
 
-/// The glibc this process runs on, such as `2.36`; `None` on another libc.
+/// Folders in which a machine has its C library, for programs of this processor.
+const LIBRARY_FOLDERS: [&str; 5] = [DEBIAN_FOLDER, "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
+
+const DEBIAN_FOLDER: &str = match cfg!(target_arch = "aarch64") {
+    true => "/lib/aarch64-linux-gnu",
+    false => "/lib/x86_64-linux-gnu",
+};
+
+/// The file of the glibc that this machine's programs run on: the one that this process has mapped, or, of a static
+/// highwater, the one that lies where the dynamic linker looks first. `None` on another C library.
+pub fn libc_file() -> Option<PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let mut mapped = maps
+        .lines()
+        .filter_map(|line| line.split_ascii_whitespace().nth(5));
+    let own = mapped.find(|path| path.ends_with("/libc.so.6"));
+    let standard = || {
+        let mut files = LIBRARY_FOLDERS
+            .map(|folder| Path::new(folder).join("libc.so.6"))
+            .into_iter();
+        files.find(|path| path.is_file())
+    };
+    own.map(PathBuf::from).or_else(standard)
+}
+
+/// The machine's glibc, such as `2.36`; `None` on another C library.
 pub fn glibc_version() -> Option<String> {
-    #[cfg(target_env = "gnu")]
-    {
-        // SAFETY: the function takes nothing and returns a static, terminated string.
-        let version = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
-        Some(version.to_string_lossy().into_owned())
-    }
-    #[cfg(not(target_env = "gnu"))]
-    None
+    static VERSION: OnceLock<Option<String>> = OnceLock::new();
+    let read = || banner_version(&std::fs::read(libc_file()?).ok()?);
+    VERSION.get_or_init(read).clone()
+}
+
+/// From the line that the library prints when it is run: "GNU C Library (...) stable release version 2.36."
+fn banner_version(file: &[u8]) -> Option<String> {
+    const BEFORE: &[u8] = b" release version ";
+    let at = file
+        .windows(BEFORE.len())
+        .position(|bytes| bytes == BEFORE)?
+        + BEFORE.len();
+    let is_part = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+    let version: Vec<u8> = file[at..].iter().copied().take_while(is_part).collect();
+    let version = String::from_utf8(version).ok()?;
+    Some(version.trim_end_matches('.').to_owned()).filter(|version| !version.is_empty())
 }
 
 /// The same as numbers.
@@ -135,6 +169,19 @@ pub(super) fn glibc_numbers() -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_version_is_the_one_of_the_librarys_own_line() {
+        let line = b"\0GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.\nCopyright";
+        assert_eq!(banner_version(line).as_deref(), Some("2.36"));
+        assert_eq!(banner_version(b"another library"), None);
+        #[cfg(target_env = "gnu")]
+        {
+            // SAFETY: the function takes nothing and returns a static, terminated string.
+            let own = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
+            assert_eq!(glibc_version().as_deref(), own.to_str().ok());
+        }
+    }
     use crate::recipe::{Build, Source};
 
     // Debian 12's own file, three of its lines.
