@@ -4,8 +4,10 @@
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
 
 use perf_event_open_sys::bindings::perf_event_attr;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// An event of the kernel's kind and number.
 pub fn event(kind: u32, config: u64) -> perf_event_attr {
@@ -50,12 +52,39 @@ pub fn bpf<T>(command: u32, attr: &T) -> io::Result<OwnedFd> {
 /// A bpf(2) call that gives no descriptor.
 pub fn bpf_number<T>(command: u32, attr: &T) -> io::Result<libc::c_long> {
     let size = size_of::<T>();
-    // SAFETY: attr is plain data of the size that is passed; the kernel copies it.
-    let result = unsafe { libc::syscall(libc::SYS_bpf, command, attr, size) };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
+    let call = || {
+        // SAFETY: attr is plain data of the size that is passed; the kernel copies it.
+        let result = unsafe { libc::syscall(libc::SYS_bpf, command, attr, size) };
+        match result {
+            0.. => Ok(result),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    match call() {
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+            without_memlock_limit(call).unwrap_or(Err(error))
+        }
+        result => result,
     }
-    Ok(result)
+}
+
+/// Before Linux 5.11 maps and programs count as locked memory (RLIMIT_MEMLOCK), of which a process may have 64 KiB or
+/// some MiB. The limit is lifted for one call alone: programs that highwater starts have the one it came with.
+/// `None`: it is none, or may not be lifted.
+fn without_memlock_limit<T>(call: impl Fn() -> io::Result<T>) -> Option<io::Result<T>> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let own = getrlimit(Resource::Memlock);
+    own.current?;
+    let lifted = Rlimit {
+        current: None,
+        maximum: None,
+    };
+    setrlimit(Resource::Memlock, lifted).ok()?;
+    let result = call();
+    // It is lower than what is allowed now: this cannot fail.
+    let _ = setrlimit(Resource::Memlock, own);
+    Some(result)
 }
 
 fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {

@@ -47,6 +47,8 @@ pub struct Events {
     refused: HashSet<u32>,
     /// The number of `sched_waking`, where its samples come too; then the kernel's own time is sampled as well.
     wakes: Option<u64>,
+    /// The kernel lets new threads of a watched one inherit its events, and not new processes.
+    inherits: bool,
     pub lost: u64,
     system_wide: Vec<OwnedFd>,
 }
@@ -96,12 +98,14 @@ impl Events {
             clocks: Clocks::default(),
             refused: HashSet::new(),
             wakes: None,
+            inherits: true,
             lost: 0,
             system_wide: Vec::new(),
         }
     }
 
-    /// Switches and faults of a thread; those it starts later are watched with it.
+    /// Switches and faults of a thread; those it starts later are watched with it, from Linux 5.13 on. Before, they
+    /// come by [`Events::watch_new`]: there only whole processes could be inherited, children with them.
     pub fn watch(&mut self, tid: u32, inherit: bool) -> io::Result<()> {
         if self.threads.contains_key(&tid) || self.refused.contains(&tid) {
             return Ok(());
@@ -110,9 +114,7 @@ impl Events {
             let wakes = self.wakes.map(wakes);
             for mut attr in [switches_and_faults()].into_iter().chain(wakes) {
                 attr.set_exclude_kernel(u64::from(self.wakes.is_none()));
-                attr.set_inherit(u64::from(inherit));
-                attr.set_inherit_thread(u64::from(inherit));
-                let opened = open_event(&mut attr, tid as i32, self.cpus[at]);
+                let opened = self.open(&mut attr, tid, self.cpus[at], inherit);
                 let fd = opened.inspect_err(|_| {
                     self.refused.insert(tid);
                     self.threads.remove(&tid);
@@ -121,6 +123,37 @@ impl Events {
             }
         }
         Ok(())
+    }
+
+    fn open(
+        &mut self,
+        attr: &mut perf::perf_event_attr,
+        tid: u32,
+        cpu: i32,
+        inherit: bool,
+    ) -> io::Result<OwnedFd> {
+        let inherit = inherit && self.inherits;
+        attr.set_inherit(u64::from(inherit));
+        attr.set_inherit_thread(u64::from(inherit));
+        let opened = open_event(attr, tid as i32, cpu);
+        match opened {
+            Err(error) if inherit && error.raw_os_error() == Some(libc::EINVAL) => {
+                self.inherits = false;
+                attr.set_inherit(0);
+                attr.set_inherit_thread(0);
+                open_event(attr, tid as i32, cpu)
+            }
+            opened => opened,
+        }
+    }
+
+    /// A thread that a watched one has started.
+    pub fn watch_new(&mut self, tid: u32) {
+        if !self.inherits {
+            // It may have ended, or no file may be left: it goes without, as a thread that is refused.
+            let _ = self.watch(tid, false);
+        }
+        self.watch_clock(tid);
     }
 
     /// Samples a thread by the clock, as long as [`Events::sample`] does not say otherwise. Not those it starts: each

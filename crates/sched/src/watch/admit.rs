@@ -47,7 +47,7 @@ impl Watch {
                 self.threads.admit(*tid);
                 match (&self.source, &mut self.samples) {
                     (Source::Ebpf(ebpf), _) if !ebpf.watch(*tid) => self.threads.refuse(*tid),
-                    (Source::Threads, Some(events)) => events.watch_clock(*tid),
+                    (Source::Threads, Some(events)) => events.watch_new(*tid),
                     (Source::Ebpf(_), _) | (Source::Threads, None) => {}
                 }
             }
