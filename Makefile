@@ -1,6 +1,6 @@
 # The only driver. `make demo` is the main job, `make test` what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help demo build subjects test tests page-tests reader-tests go-tests test-long corpus bench bench-alloc bench-verdict fuzz fuzz-guests fuzz-guests-everywhere real-short real-programs miri loom kernels bpf bpf-check lint deny check-aarch64 clean
+.PHONY: help demo build subjects test tests page-tests reader-tests go-tests test-long corpus bench bench-alloc bench-verdict fuzz fuzz-guests fuzz-guests-everywhere real-short real-programs miri loom kernels dist check-packages bpf bpf-check lint deny check-aarch64 clean
 
 CARGO ?= cargo
 RUN_FLAGS ?=
@@ -17,7 +17,9 @@ help:
 	@echo 'make fuzz-guests-everywhere  the same over other allocators, linked in too, and under explain and stalls; as root'
 	@echo 'make miri       the sampler under Miri; needs a nightly toolchain with miri and rust-src'
 	@echo 'make loom       models of the sampler: every interleaving of a few threads'
-	@echo 'make kernels    what goes into the kernel, on Linux 6.1 and 6.12 in an emulator'
+	@echo 'make kernels    eBPF programs and every command on Linux 5.10, 6.1, 6.12 and the newest, in an emulator'
+	@echo 'make dist       static binaries, .deb, .rpm, .apk, wheels and an OCI image, for x86_64 and aarch64'
+	@echo 'make check-packages  installs what make dist made in roots of their own, uses it, removes it; as root'
 	@echo 'make bpf        compile the eBPF programs into crates/bpf/objects, which are committed'
 	@echo 'make lint       rustfmt and clippy'
 	@echo 'make deny       cargo-deny: licences, advisories, duplicates, sources'
@@ -132,6 +134,14 @@ loom:
 
 kernels:
 	.ci/kernels
+
+# For one processor: DIST=x86_64.
+DIST ?=
+dist:
+	packaging/dist $(DIST)
+
+check-packages:
+	packaging/check
 
 # Installing needs no compiler for eBPF: the objects are committed, and CI compares them with their sources.
 bpf:
