@@ -1,5 +1,7 @@
-//! The messages of one kill, put together. The kernel prints them one after the other under a lock, so that those of two
-//! kills are never mixed; other messages may stand between them.
+//! The messages of one kill, put together.
+//!
+//! The kernel prints them one after the other under a lock, so that those of two kills are never mixed; other messages
+//! may stand between them.
 
 use std::collections::VecDeque;
 
@@ -11,8 +13,6 @@ use crate::message::{self, Summary};
 use crate::oomd;
 use crate::task_table::TaskTable;
 
-/// Tasks of a kill that are kept, the largest; all are counted.
-pub const TASKS_MAX: usize = 64;
 /// Kills that are kept, the newest; 3 MiB or so.
 pub const KILLS_MAX: usize = 1000;
 /// Longest name or path that is kept: PATH_MAX.
@@ -299,6 +299,11 @@ impl Open {
             .unwrap_or_default();
         kill.cgroup = self.cgroup.finish();
         kill.machine = self.machine.map(|machine| machine.finish(page_bytes));
+        // A panic has no line that says; the machine's memory is printed where no cgroup's limit was it.
+        let is_machine = kill.machine.is_some() && kill.cgroup.is_none();
+        if kill.constraint == Constraint::Unknown && is_machine {
+            kill.constraint = Constraint::Machine;
+        }
         if let Some(cgroup) = &mut kill.cgroup {
             if kill.limit_cgroup.is_none() && !cgroup.path.is_empty() {
                 kill.limit_cgroup = Some(cgroup.path.clone());

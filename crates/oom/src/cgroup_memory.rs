@@ -1,7 +1,8 @@
 //! What a cgroup's memory was made of: its counters and the statistics behind "Memory cgroup stats for".
 //!
-//! Until 5.2 they stand in one line, `cache:0KB rss:8KB`, one for each cgroup below the limit; since then one in a line,
-//! `anon 8`, in bytes and of all below. On cgroup v1 since 6.4 they are those of v1 again, with the sums as `total_rss`.
+//! Until 5.2 they stand in one line, `cache:0KB rss:8KB`, one for each cgroup below the limit; since then one in a
+//! line, `anon 8`, in bytes and of all below. On cgroup v1 since 6.4 they are those of v1 again, with the sums as
+//! `total_rss`.
 
 use std::collections::BTreeMap;
 

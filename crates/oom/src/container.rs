@@ -142,7 +142,8 @@ mod tests {
             ),
             (
                 format!(
-                    "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{under}.slice/cri-containerd-{id}.scope"
+                    "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{under}.slice/\
+                     cri-containerd-{id}.scope"
                 ),
                 format!("container 3f2a91c07bde of pod {pod}"),
             ),

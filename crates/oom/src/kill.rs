@@ -1,5 +1,8 @@
 //! One out-of-memory kill, as a log tells it. Bytes are bytes here: pages and kB are converted when a kill is complete.
 
+/// Tasks of a kill that are kept, the largest; all are counted.
+pub const TASKS_MAX: usize = 64;
+
 /// When a line was written. Either may be absent: `dmesg` has no wall clock, syslog often no kernel stamp.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct At {
@@ -120,7 +123,7 @@ pub struct Command {
 /// The table of tasks that could have been killed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tasks {
-    /// The largest by resident memory, largest first; at most [`crate::blocks::TASKS_MAX`].
+    /// The largest by resident memory, largest first; at most [`TASKS_MAX`].
     pub largest: Vec<Task>,
     /// All rows, those that were left out too.
     pub count: u64,

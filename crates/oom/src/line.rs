@@ -1,7 +1,8 @@
 //! The lines of a log, in whichever format, as records: when, who wrote it, one line of text.
 //!
 //! Read are: records of `/dev/kmsg`; dmesg, plain, `-T`, `--raw` and `--time-format=iso`; journalctl's `short` (with
-//! `-iso`, `-precise`, `-full`, `-unix`, `-monotonic`) and `json`; files of syslog. A log may change from one to another.
+//! `-iso`, `-precise`, `-full`, `-unix`, `-monotonic`) and `json`; files of syslog. A log may change from one to
+//! another.
 
 use crate::kill::At;
 pub use crate::stamp::Clock;
@@ -240,7 +241,8 @@ mod tests {
             ("1795760537.000000 web1 kernel: Mem-Info:", wall, None),
             ("[    6.375519] web1 kernel: Mem-Info:", None, boot),
             (
-                r#"{"__REALTIME_TIMESTAMP":"1795760537000000","_SOURCE_MONOTONIC_TIMESTAMP":"6375519","_TRANSPORT":"kernel","MESSAGE":"Mem-Info:"}"#,
+                r#"{"__REALTIME_TIMESTAMP":"1795760537000000","_SOURCE_MONOTONIC_TIMESTAMP":"6375519",
+                "_TRANSPORT":"kernel","MESSAGE":"Mem-Info:"}"#,
                 wall,
                 boot,
             ),

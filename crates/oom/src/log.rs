@@ -57,7 +57,8 @@ pub enum NoLog {
     #[error("{path}: {error}")]
     Unreadable { path: String, error: io::Error },
     #[error(
-        "{path} is compressed with {format}; unpack it first: `{command} {path} | highwater explain --oom --kernel-log -`"
+        "{path} is compressed with {format}; unpack it first: `{command} {path} | highwater explain --oom \
+            --kernel-log -`"
     )]
     Packed {
         path: String,
@@ -65,7 +66,8 @@ pub enum NoLog {
         command: &'static str,
     },
     #[error(
-        "{path} is a journal; read it with journalctl: `journalctl --file {path} -o json | highwater explain --oom --kernel-log -`"
+        "{path} is a journal; read it with journalctl: `journalctl --file {path} -o json | highwater explain \
+            --oom --kernel-log -`"
     )]
     Journal { path: String },
     #[error("{path} is a folder; pass a log, such as kern.log")]

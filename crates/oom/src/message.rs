@@ -58,7 +58,8 @@ pub fn caller(text: &str) -> Option<(u32, Option<String>)> {
     Some((pid, release.map(str::to_owned)))
 }
 
-/// `oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/a,task_memcg=/a,task=x,pid=1,uid=0`
+/// `oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/a,task_memcg=/a/b,`
+/// `task=x,pid=1,uid=0`
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Summary {
     pub constraint: Constraint,
@@ -146,7 +147,8 @@ pub fn counter(text: &str, name: &str) -> Option<Counter> {
     })
 }
 
-/// Before 5.3, in a line of its own: `Out of memory: Kill process 12 (x) score 1000 or sacrifice child`: who was chosen.
+/// Before 5.3, in a line of its own: `Out of memory: Kill process 12 (x) score 1000 or sacrifice child`: who was
+/// chosen.
 pub fn chosen(text: &str) -> Option<(u32, String)> {
     let rest = text.split_once(": Kill process ")?.1;
     let (command, _) = rest.split_once(" (")?.1.rsplit_once(") score ")?;
@@ -263,7 +265,11 @@ mod tests {
 
     #[test]
     fn kills_of_older_kernels_and_of_red_hats() {
-        let old = killed("Killed process 9682, UID 27, (mysqld) total-vm:47388kB, anon-rss:3744kB, file-rss:80kB").unwrap();
+        let old = killed(
+            "Killed process 9682, UID 27, (mysqld) total-vm:47388kB, anon-rss:3744kB, \
+        file-rss:80kB",
+        )
+        .unwrap();
         assert_eq!(
             (old.pid, old.uid, old.command.as_str()),
             (9682, Some(27), "mysqld")

@@ -1,7 +1,7 @@
 //! What systemd-oomd and systemd write into the journal: kills of whole cgroups, from user space, without the kernel.
 
-/// `Killed /a/b.service due to memory pressure for /a being 85.50% > 50.00% for > 20s with reclaim activity`: the cgroup
-/// and the reason. Newer ones say `Marked /a for killing due to`.
+/// `Killed /a/b.service due to memory pressure for /a being 85.50% > 50.00% for > 20s with reclaim activity`: the
+/// cgroup and the reason. Newer ones say `Marked /a for killing due to`.
 pub fn killed(text: &str) -> Option<(&str, &str)> {
     let plain = text
         .strip_prefix("Killed ")

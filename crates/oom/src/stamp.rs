@@ -45,7 +45,8 @@ impl Clock {
             .or_else(|| unix(line))
     }
 
-    /// `[    6.375519] `, with `[ T156]` behind it where the kernel tells threads apart, or `[Fri Nov 27 06:42:17 2026] `.
+    /// `[    6.375519] `, with `[ T156]` behind it where the kernel tells threads apart, or `[Fri Nov 27 06:42:17
+    /// 2026] `.
     pub fn bracket<'a>(&self, line: &'a str) -> Option<(At, &'a str)> {
         // dmesg --raw has the priority in front.
         let line = match line.strip_prefix('<').and_then(|rest| rest.split_once('>')) {

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::blocks::TASKS_MAX;
-use crate::kill::{Command, Task, Tasks};
+use crate::kill::{Command, TASKS_MAX, Task, Tasks};
 
 /// Commands that are counted apart; rows of others count in the sum alone.
 const COMMANDS_MAX: usize = 1024;
