@@ -14,3 +14,4 @@ pub mod registers;
 pub mod standard_library;
 pub mod tables;
 pub mod unwind;
+pub mod xz;
