@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
@@ -20,6 +21,7 @@ use ::symbols::python::{self, functions::PythonFunctions};
 use symbols::debug_files::{Readable, readable};
 use symbols::demangle::demangled;
 use symbols::perf_map::PerfMapFile;
+use symbols::separate::{self, Reach, Separate};
 
 /// Frames that are remembered; the memory is emptied when it is full.
 const KNOWN_MAX: usize = 200_000;
@@ -58,6 +60,8 @@ pub struct Symbols {
     calls: Calls,
     pub perf_map: PerfMapFile,
     files: HashMap<PathBuf, Readable>,
+    /// Files with the symbols of those that were stripped of them.
+    separate: HashMap<PathBuf, Option<Arc<Separate>>>,
     python: PythonFunctions,
     /// Modules for which the lookup failed as a whole: stripped of everything, or out of reach.
     pub without_symbols: Vec<String>,
@@ -87,6 +91,7 @@ impl Symbols {
             calls: Calls::default(),
             perf_map: PerfMapFile::of(pid),
             files: HashMap::new(),
+            separate: HashMap::new(),
             python: PythonFunctions::default(),
             without_symbols: Vec::new(),
         }
@@ -174,11 +179,42 @@ impl Symbols {
             self.files.clear();
         }
         let known = self.files.get(path).copied();
-        let readable = known.unwrap_or_else(|| readable(path));
+        let readable = known.unwrap_or_else(|| match readable(path) {
+            // Else the library would look for it by the file's link alone.
+            Readable::All if !separate::has_debug_info(path) => Readable::SymbolTable,
+            readable => readable,
+        });
         self.files.insert(path.to_owned(), readable);
         let mut elf = Elf::new(path);
         elf.debug_syms = self.debug && readable == Readable::All;
         (readable != Readable::Nothing).then_some(Source::Elf(elf))
+    }
+
+    /// By the symbols of another file. `address`: as they count.
+    fn in_separate(
+        &mut self,
+        path: &Path,
+        address: impl FnOnce(&Separate) -> Option<u64>,
+        module: &str,
+        offset: u64,
+    ) -> Option<Named> {
+        let reach = match self.debug {
+            true => Reach::Servers,
+            false => Reach::Local,
+        };
+        if self.separate.len() >= FILES_MAX && !self.separate.contains_key(path) {
+            return None;
+        }
+        let found = self.separate.entry(path.to_owned());
+        let found = found
+            .or_insert_with(|| separate::find(path, reach))
+            .clone()?;
+        let source = self.source(&found.path())?;
+        let input = Input::VirtOffset(address(&found)?);
+        match self.symbolizer.symbolize_single(&source, input) {
+            Ok(Symbolized::Sym(symbol)) => Some(named_of(&symbol, module, offset)),
+            _ => None,
+        }
     }
 
     fn remember(&mut self, key: (String, u64), named: &Named) {
@@ -199,6 +235,10 @@ impl Symbols {
             object.path.clone(),
         ];
         let found = paths.iter().find_map(|path| {
+            let named = self.in_separate(path.as_ref(), |_| Some(offset), &object.path, offset);
+            if named.is_some() {
+                return named;
+            }
             let source = self.source(path.as_ref())?;
             let found = self
                 .symbolizer
@@ -238,6 +278,10 @@ impl Symbols {
     fn in_file(&mut self, area: &Area, offset: u64) -> Named {
         let module = area.name.trim_end_matches(" (deleted)").to_owned();
         for path in self.paths(area) {
+            let address = |found: &Separate| found.address(offset);
+            if let Some(named) = self.in_separate(&path, address, &module, offset) {
+                return named;
+            }
             let Some(source) = self.source(&path) else {
                 continue;
             };
@@ -376,6 +420,85 @@ mod tests {
             "{frame:?}"
         );
         assert!(frame.line.is_some());
+    }
+
+    /// Compiled, then stripped with its debug information beside it: the same function, inlined ones, file and line.
+    #[test]
+    fn a_stripped_program_with_a_debug_file_has_the_names_of_the_whole_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let tool = |program: &str, words: &[&str]| {
+            let done = std::process::Command::new(program)
+                .args(words)
+                .current_dir(folder.path())
+                .output();
+            done.is_ok_and(|done| done.status.success())
+        };
+        let source = "static inline int inner(int a) { return a * a + 7; }\n\
+            __attribute__((noinline)) static int outer(int a) { volatile int kept = inner(a); return kept; }\n\
+            int main(int c, char **v) { return outer(c); }\n";
+        std::fs::write(folder.path().join("server.c"), source).unwrap();
+        let is_built = tool(
+            "gcc",
+            &[
+                "-g",
+                "-O1",
+                "-Wl,--build-id=sha1",
+                "-o",
+                "whole",
+                "server.c",
+            ],
+        ) && tool("objcopy", &["--only-keep-debug", "whole", "server.debug"])
+            && tool(
+                "objcopy",
+                &[
+                    "--strip-all",
+                    "--add-gnu-debuglink=server.debug",
+                    "whole",
+                    "server",
+                ],
+            )
+            && tool("objcopy", &["--strip-all", "whole", "bare"]);
+        if !is_built {
+            return testkit::skipped("no gcc or objcopy");
+        }
+        let at = {
+            let bytes = std::fs::read(folder.path().join("whole")).unwrap();
+            let elf = object::File::parse(&*bytes).unwrap();
+            use object::{Object, ObjectSymbol};
+            let outer = elf
+                .symbols()
+                .find(|symbol| symbol.name() == Ok("outer"))
+                .unwrap();
+            outer.address() + 1
+        };
+        let named = |file: &str, mut symbols: Symbols| -> Vec<_> {
+            let object = LoadedObject {
+                start: 0,
+                end: 1 << 30,
+                bias: 0,
+                path: folder.path().join(file).to_str().unwrap().to_owned(),
+            };
+            let frames = symbols.frames(&[], &[object], &[at], false);
+            frames
+                .into_iter()
+                .map(|frame| (frame.function, frame.file, frame.line))
+                .collect()
+        };
+        let pid = std::process::id() as i32;
+        let whole = named("whole", Symbols::new(pid));
+        assert_eq!(whole.last().unwrap().0.as_deref(), Some("outer"));
+        assert!(
+            whole
+                .iter()
+                .all(|(_, file, line)| file.is_some() && line.is_some()),
+            "{whole:?}"
+        );
+        assert_eq!(named("server", Symbols::new(pid)), whole);
+        assert_eq!(
+            named("server", Symbols::quick(pid)),
+            named("whole", Symbols::quick(pid))
+        );
+        assert_eq!(named("bare", Symbols::new(pid)), [(None, None, None)]);
     }
 
     #[test]

@@ -16,9 +16,7 @@ use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 
 use observe::foreign::{open_file_within, path_of};
 use symbols::debug_files::{Readable, SYMBOLISED_BYTES_MAX, readable};
-
-/// Where distributions put the symbols that they take out of a file, by its build id.
-const DEBUG: &str = "/usr/lib/debug/.build-id";
+use symbols::separate::{Reach, find};
 
 #[derive(Debug, Default)]
 pub struct SymbolTable {
@@ -48,11 +46,14 @@ impl SymbolTable {
     /// # Errors
     /// The file cannot be opened, or is no library.
     pub fn read(member: &ProcessMemberPath) -> io::Result<SymbolTable> {
-        // The first leads to the very file, wherever the process has its root, and needs privileges.
         let bytes = mapped(&member.maps_file).or_else(|_| mapped(&member.symbolic_path))?;
         let library = object::File::parse(&*bytes).map_err(io::Error::other)?;
         let mut functions = functions(&library);
-        if let Some(taken) = library.build_id().ok().flatten().and_then(taken_out) {
+        let separate = paths(member)
+            .iter()
+            .find_map(|path| find(path, Reach::Servers));
+        if let Some(separate) = separate {
+            let taken = mapped(&separate.path())?;
             let taken = object::File::parse(&*taken).map_err(io::Error::other)?;
             functions.extend(self::functions(&taken));
         }
@@ -75,10 +76,17 @@ impl SymbolTable {
     }
 }
 
-fn taken_out(build_id: &[u8]) -> Option<Mmap> {
-    let digits: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
-    let (folder, name) = digits.split_at_checked(2)?;
-    mapped(&Path::new(DEBUG).join(folder).join(format!("{name}.debug"))).ok()
+/// The first leads to the very file, wherever the process has its root, and needs privileges.
+fn paths(member: &ProcessMemberPath) -> [&Path; 2] {
+    [&member.maps_file, &member.symbolic_path]
+}
+
+/// Whether its symbols lie where the usual reader does not find them: that follows a link, and nothing else.
+pub fn is_stripped(member: &ProcessMemberPath) -> bool {
+    let found = paths(member)
+        .iter()
+        .find_map(|path| find(path, Reach::Servers));
+    found.is_some_and(|found| !found.is_linked)
 }
 
 /// Ten thousand names are strewn over it: a read for each takes longer than all else here.
