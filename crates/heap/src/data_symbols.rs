@@ -113,3 +113,62 @@ fn named<'a>(symbols: impl Iterator<Item = impl ObjectSymbol<'a>>) -> Vec<(u64, 
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use std::process::Command;
+
+    /// The address of a variable by the whole program's symbols.
+    fn address_of(path: &Path, name: &str) -> u64 {
+        let bytes = std::fs::read(path).unwrap();
+        let elf = object::File::parse(&*bytes).unwrap();
+        let symbol = elf.symbols().find(|symbol| symbol.name() == Ok(name));
+        symbol.unwrap().address()
+    }
+
+    #[test]
+    fn a_variable_of_a_stripped_program_has_its_name_from_the_debug_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let tool = |program: &str, words: &[&str]| {
+            let done = Command::new(program)
+                .args(words)
+                .current_dir(folder.path())
+                .output();
+            done.is_ok_and(|done| done.status.success())
+        };
+        let source =
+            "long open_sessions[64]; int main(int c, char **v) { return open_sessions[c] = c; }";
+        std::fs::write(folder.path().join("server.c"), source).unwrap();
+        let is_built = tool(
+            "gcc",
+            &["-g", "-Wl,--build-id=sha1", "-o", "whole", "server.c"],
+        ) && tool("objcopy", &["--only-keep-debug", "whole", "server.debug"])
+            && tool(
+                "objcopy",
+                &[
+                    "--strip-all",
+                    "--add-gnu-debuglink=server.debug",
+                    "whole",
+                    "server",
+                ],
+            )
+            && tool("objcopy", &["--strip-all", "whole", "bare"]);
+        if !is_built {
+            return testkit::skipped("no gcc or objcopy");
+        }
+        let at = address_of(&folder.path().join("whole"), "open_sessions") + 8;
+        let name = |file: &str| {
+            let path = folder.path().join(file);
+            let open = || File::open(&path).ok();
+            DataSymbols::default().name(file, open, 0, at)
+        };
+        assert_eq!(
+            name("server"),
+            Some(Named::Variable("open_sessions".to_owned()))
+        );
+        assert_eq!(name("server"), name("whole"));
+        assert_eq!(name("bare"), Some(Named::Nothing));
+    }
+}

@@ -1,8 +1,8 @@
 //! Reading of .xz files with bounded memory.
 //!
-//! The container is read here, block by block, so that a block that asks for a large dictionary is refused before it gets
-//! one; the LZMA2 within is the library's. Read are streams with LZMA2 alone, as xz, liblzma and systemd write them. Check
-//! sums are not compared: what is unpacked is a file whose headers are checked anyway.
+//! The container is read here, block by block, so that a block that asks for a large dictionary is refused before it
+//! gets one; the LZMA2 within is the library's. Read are streams with LZMA2 alone, as xz, liblzma and systemd write
+//! them. Check sums are not compared: what is unpacked is a file whose headers are checked anyway.
 
 use std::io::{self, Read};
 

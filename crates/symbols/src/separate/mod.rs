@@ -1,12 +1,12 @@
 //! Separate debug information: which file has the symbols of a mapped file that was stripped.
 //!
-//! Looked for, in this order: below `/usr/lib/debug/.build-id`, what `.gnu_debuglink` names beside the file, in `.debug`
-//! and below `/usr/lib/debug`; the servers of `DEBUGINFOD_URLS`, where that is set; the symbols that the file carries
-//! packed (`.gnu_debugdata`, MiniDebugInfo). A file counts only when its build id is that of the mapped one, or, where
-//! the mapped file has none, when the check sum in `.gnu_debuglink` is right.
+//! Looked for, in this order: below `/usr/lib/debug/.build-id`, what `.gnu_debuglink` names beside the file, in
+//! `.debug` and below `/usr/lib/debug`; the servers of `DEBUGINFOD_URLS`, where that is set; the symbols that the
+//! file carries packed (`.gnu_debugdata`, MiniDebugInfo). A file counts only when its build id is that of the mapped
+//! one, or, where the mapped file has none, when the check sum in `.gnu_debuglink` is right.
 //!
-//! All of these files are foreign: regular ones only, with the limits of [`crate::debug_files`]. What is opened is given
-//! on as an open file, so that nobody can exchange it afterwards.
+//! All of these files are foreign: regular ones only, with the limits of [`crate::debug_files`]. What is opened is
+//! given on as an open file, so that nobody can exchange it afterwards.
 
 mod debuginfod;
 mod elf;
@@ -72,8 +72,8 @@ impl Separate {
         &self.file
     }
 
-    /// The address, as the symbols count, of an offset in the mapped file. The offsets in a file of debug information are
-    /// its own.
+    /// The address, as the symbols count, of an offset in the mapped file. The offsets in a file of debug information
+    /// are its own.
     pub fn address(&self, offset: u64) -> Option<u64> {
         let holds = |(start, bytes, _): &&(u64, u64, u64)| {
             offset.checked_sub(*start).is_some_and(|at| at < *bytes)
@@ -191,8 +191,8 @@ pub fn has_debug_info(path: &Path) -> bool {
     elf::open(path).is_some_and(|(_, facts)| facts.has_debug_info)
 }
 
-/// Of this command: the usual folder, and the servers of its environment. One for all, so that the time that servers may
-/// take is spent once.
+/// Of this command: the usual folder, and the servers of its environment. One for all, so that the time that servers
+/// may take is spent once.
 pub fn find(path: &Path, reach: Reach) -> Option<Arc<Separate>> {
     static SHARED: Mutex<Option<DebugFiles>> = Mutex::new(None);
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
-//! Symbols that are packed within a file, unpacked into one without a name, for the library that symbolises reads neither
-//! xz nor zstd.
+//! Symbols that are packed within a file, unpacked into one without a name, for the library that symbolises reads
+//! neither xz nor zstd.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
