@@ -49,7 +49,7 @@ fn limit(kill: &Kill) -> Option<String> {
         return kill
             .task_cgroup
             .as_ref()
-            .map(|path| format!("no cgroup's; the process was in {path}"));
+            .map(|path| format!("not a cgroup's; the process was in {path}"));
     }
     let path = kill.limit_cgroup.as_deref().unwrap_or("a cgroup");
     let below = kill.task_cgroup.as_deref().filter(|task| *task != path);

@@ -106,7 +106,7 @@ fn tasks(kill: &Kill, out: &mut String) {
     }
     let _ = writeln!(
         out,
-        "\n  {} could be killed, {} resident together; the largest:",
+        "\n  {}, {} resident together; the largest:",
         counted(kill.tasks.count, "process", "processes"),
         bytes(kill.tasks.resident_bytes as f64)
     );

@@ -6,7 +6,7 @@
 //! one, or, where the mapped file has none, when the check sum in `.gnu_debuglink` is right.
 //!
 //! All of these files are foreign: regular ones only, with the limits of [`crate::debug_files`]. What is opened is
-//! given on as an open file, so that nobody can exchange it afterwards.
+//! given on as an open file, so that it cannot be exchanged afterwards.
 
 mod debuginfod;
 mod elf;
@@ -111,9 +111,20 @@ impl DebugFiles {
         if path.starts_with("/proc/self/fd") {
             return self.search(path, reach).map(Arc::new);
         }
+        let reach = match self.debuginfod {
+            Some(_) => reach,
+            None => Reach::Local,
+        };
         let key = (path.to_owned(), reach);
         if let Some(known) = self.known.get(&key) {
             return known.clone();
+        }
+        // A server has nothing better than a file of this machine.
+        let local = self.known.get(&(path.to_owned(), Reach::Local));
+        if let Some(found) = local.cloned().flatten()
+            && found.origin != Origin::MiniDebugInfo
+        {
+            return Some(found);
         }
         if self.known.len() >= KNOWN_MAX || self.kept >= KEPT_MAX {
             return None;

@@ -171,7 +171,7 @@ fn by_its_link_beside_it_and_in_the_hidden_folder() {
     )
     .unwrap();
     assert_named(&mut local(&[]), &built, Origin::DebugFile);
-    // Not through a symbolic link, which whoever owns the folder may point anywhere.
+    // Not through a symbolic link, which the owner of the folder may point anywhere.
     std::fs::rename(built.path(".debug/server.debug"), built.path("elsewhere")).unwrap();
     std::os::unix::fs::symlink(built.path("elsewhere"), built.path("server.debug")).unwrap();
     assert!(
