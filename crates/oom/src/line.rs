@@ -287,6 +287,22 @@ mod tests {
         assert_eq!(by("[    6.375519] usb 1-1: new device"), Origin::Kernel);
     }
 
+    /// As journalctl and dmesg print a message of several lines.
+    #[test]
+    fn an_indented_line_goes_on_with_the_one_before() {
+        let mut found = Vec::new();
+        let mut lines = Lines::new(clock());
+        for line in [
+            "Nov 27 06:22:17 web1 kernel: anon 1",
+            "                             file 2",
+        ] {
+            lines.read(line, 1, &mut |record| {
+                found.push((record.at, record.text.to_owned()))
+            });
+        }
+        assert_eq!(found[1], (found[0].0, "file 2".to_owned()));
+    }
+
     #[test]
     fn a_message_of_several_lines_is_several_records() {
         let texts =

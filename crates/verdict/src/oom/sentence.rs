@@ -145,7 +145,7 @@ fn killed(finding: &OomFinding, victim: &Victim) -> String {
     let others = last.victims.len() - 1;
     let group = match last.group_cgroup.is_some() && others > 0 {
         true => format!(
-            " and {} of its group (memory.oom.group)",
+            ", and with it {} of its group (memory.oom.group)",
             counted(others as u64, "other process", "other processes")
         ),
         false => String::new(),
