@@ -16,6 +16,7 @@ const LIMITS: &[(&str, usize)] = &[
     ("crates/symbols/src", 0),
     ("crates/bpf/src", 0),
     ("crates/import/src", 0),
+    ("crates/oom/src", 0),
     ("crates/heap/src", 0),
     ("crates/runtimes/src", 0),
     ("crates/sched/src", 0),

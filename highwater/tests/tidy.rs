@@ -19,6 +19,7 @@ const CRATES: &[&str] = &[
     "symbols",
     "bpf",
     "import",
+    "oom",
     "heap",
     "runtimes",
     "sched",

@@ -7,7 +7,9 @@ use std::io::BufReader;
 use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
 
 use crate::pages::PAGE_BYTES;
+use observe::foreign::path_of;
 use symbols::demangle::demangled;
+use symbols::separate::{self, Reach};
 
 /// Files whose tables are kept, and names of one.
 const FILES_MAX: usize = 256;
@@ -76,26 +78,9 @@ fn variables(file: &File) -> Option<Variables> {
     let cache = ReadCache::new(BufReader::new(file));
     let elf = object::File::parse(&cache).ok()?;
     let first = elf.segments().min_by_key(|segment| segment.address())?;
-    let is_variable = |symbol: &object::Symbol<'_, '_, _>| {
-        matches!(
-            symbol.kind(),
-            SymbolKind::Data | SymbolKind::Tls | SymbolKind::Unknown
-        ) && symbol.is_definition()
-            && symbol.kind() != SymbolKind::Tls
-            && symbol.size() > 0
-    };
     let all = elf.symbols().chain(elf.dynamic_symbols());
-    let mut known: Vec<(u64, u64, String)> = all
-        .filter(is_variable)
-        .take(NAMES_MAX)
-        .filter_map(|symbol| {
-            Some((
-                symbol.address(),
-                symbol.size(),
-                symbol.name().ok()?.to_owned(),
-            ))
-        })
-        .collect();
+    let mut known = named(all);
+    known.extend(separate_names(file).unwrap_or_default());
     known.sort_unstable();
     known.dedup_by(|a, b| a.0 == b.0);
     let ends = elf
@@ -106,4 +91,84 @@ fn variables(file: &File) -> Option<Variables> {
         base: first.address().saturating_sub(first.file_range().0),
         known,
     })
+}
+
+/// Of a file that was stripped they are elsewhere, at the same addresses.
+fn separate_names(file: &File) -> Option<Vec<(u64, u64, String)>> {
+    let separate = separate::find(&path_of(file), Reach::Servers)?;
+    let cache = ReadCache::new(BufReader::new(separate.file()));
+    let elf = object::File::parse(&cache).ok()?;
+    Some(named(elf.symbols()))
+}
+
+/// Variables: address, bytes, symbol.
+fn named<'a>(symbols: impl Iterator<Item = impl ObjectSymbol<'a>>) -> Vec<(u64, u64, String)> {
+    let is_variable = |kind| matches!(kind, SymbolKind::Data | SymbolKind::Unknown);
+    symbols
+        .filter(|symbol| is_variable(symbol.kind()) && symbol.is_definition() && symbol.size() > 0)
+        .take(NAMES_MAX)
+        .filter_map(|symbol| {
+            let name = symbol.name().ok()?.to_owned();
+            Some((symbol.address(), symbol.size(), name))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use std::process::Command;
+
+    /// The address of a variable by the whole program's symbols.
+    fn address_of(path: &Path, name: &str) -> u64 {
+        let bytes = std::fs::read(path).unwrap();
+        let elf = object::File::parse(&*bytes).unwrap();
+        let symbol = elf.symbols().find(|symbol| symbol.name() == Ok(name));
+        symbol.unwrap().address()
+    }
+
+    #[test]
+    fn a_variable_of_a_stripped_program_has_its_name_from_the_debug_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let tool = |program: &str, words: &[&str]| {
+            let done = Command::new(program)
+                .args(words)
+                .current_dir(folder.path())
+                .output();
+            done.is_ok_and(|done| done.status.success())
+        };
+        let source =
+            "long open_sessions[64]; int main(int c, char **v) { return open_sessions[c] = c; }";
+        std::fs::write(folder.path().join("server.c"), source).unwrap();
+        let is_built = tool(
+            "gcc",
+            &["-g", "-Wl,--build-id=sha1", "-o", "whole", "server.c"],
+        ) && tool("objcopy", &["--only-keep-debug", "whole", "server.debug"])
+            && tool(
+                "objcopy",
+                &[
+                    "--strip-all",
+                    "--add-gnu-debuglink=server.debug",
+                    "whole",
+                    "server",
+                ],
+            )
+            && tool("objcopy", &["--strip-all", "whole", "bare"]);
+        if !is_built {
+            return testkit::skipped("no gcc or objcopy");
+        }
+        let at = address_of(&folder.path().join("whole"), "open_sessions") + 8;
+        let name = |file: &str| {
+            let path = folder.path().join(file);
+            let open = || File::open(&path).ok();
+            DataSymbols::default().name(file, open, 0, at)
+        };
+        assert_eq!(
+            name("server"),
+            Some(Named::Variable("open_sessions".to_owned()))
+        );
+        assert_eq!(name("server"), name("whole"));
+        assert_eq!(name("bare"), Some(Named::Nothing));
+    }
 }

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
@@ -20,6 +21,7 @@ use ::symbols::python::{self, functions::PythonFunctions};
 use symbols::debug_files::{Readable, readable};
 use symbols::demangle::demangled;
 use symbols::perf_map::PerfMapFile;
+use symbols::separate::{self, Reach, Separate};
 
 /// Frames that are remembered; the memory is emptied when it is full.
 const KNOWN_MAX: usize = 200_000;
@@ -58,6 +60,8 @@ pub struct Symbols {
     calls: Calls,
     pub perf_map: PerfMapFile,
     files: HashMap<PathBuf, Readable>,
+    /// Files with the symbols of those that were stripped of them.
+    separate: HashMap<PathBuf, Option<Arc<Separate>>>,
     python: PythonFunctions,
     /// Modules for which the lookup failed as a whole: stripped of everything, or out of reach.
     pub without_symbols: Vec<String>,
@@ -87,6 +91,7 @@ impl Symbols {
             calls: Calls::default(),
             perf_map: PerfMapFile::of(pid),
             files: HashMap::new(),
+            separate: HashMap::new(),
             python: PythonFunctions::default(),
             without_symbols: Vec::new(),
         }
@@ -174,11 +179,42 @@ impl Symbols {
             self.files.clear();
         }
         let known = self.files.get(path).copied();
-        let readable = known.unwrap_or_else(|| readable(path));
+        let readable = known.unwrap_or_else(|| match readable(path) {
+            // Else the library would look for it by the file's link alone.
+            Readable::All if !separate::has_debug_info(path) => Readable::SymbolTable,
+            readable => readable,
+        });
         self.files.insert(path.to_owned(), readable);
         let mut elf = Elf::new(path);
         elf.debug_syms = self.debug && readable == Readable::All;
         (readable != Readable::Nothing).then_some(Source::Elf(elf))
+    }
+
+    /// By the symbols of another file. `address`: as they count.
+    fn in_separate(
+        &mut self,
+        path: &Path,
+        address: impl FnOnce(&Separate) -> Option<u64>,
+        module: &str,
+        offset: u64,
+    ) -> Option<Named> {
+        let reach = match self.debug {
+            true => Reach::Servers,
+            false => Reach::Local,
+        };
+        if self.separate.len() >= FILES_MAX && !self.separate.contains_key(path) {
+            return None;
+        }
+        let found = self.separate.entry(path.to_owned());
+        let found = found
+            .or_insert_with(|| separate::find(path, reach))
+            .clone()?;
+        let source = self.source(&found.path())?;
+        let input = Input::VirtOffset(address(&found)?);
+        match self.symbolizer.symbolize_single(&source, input) {
+            Ok(Symbolized::Sym(symbol)) => Some(named_of(&symbol, module, offset)),
+            _ => None,
+        }
     }
 
     fn remember(&mut self, key: (String, u64), named: &Named) {
@@ -199,6 +235,10 @@ impl Symbols {
             object.path.clone(),
         ];
         let found = paths.iter().find_map(|path| {
+            let named = self.in_separate(path.as_ref(), |_| Some(offset), &object.path, offset);
+            if named.is_some() {
+                return named;
+            }
             let source = self.source(path.as_ref())?;
             let found = self
                 .symbolizer
@@ -238,6 +278,10 @@ impl Symbols {
     fn in_file(&mut self, area: &Area, offset: u64) -> Named {
         let module = area.name.trim_end_matches(" (deleted)").to_owned();
         for path in self.paths(area) {
+            let address = |found: &Separate| found.address(offset);
+            if let Some(named) = self.in_separate(&path, address, &module, offset) {
+                return named;
+            }
             let Some(source) = self.source(&path) else {
                 continue;
             };
@@ -347,53 +391,4 @@ fn named_of(symbol: &Sym<'_>, module: &str, offset: u64) -> Named {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::smaps::parse_smaps;
-
-    #[inline(never)]
-    fn a_function_with_a_name() -> u64 {
-        std::hint::black_box(7)
-    }
-
-    #[test]
-    fn an_own_function_is_found_with_its_line() {
-        let areas = parse_smaps(&std::fs::read("/proc/self/smaps").unwrap()).unwrap();
-        let mut symbols = Symbols::new(std::process::id() as i32);
-        let address = a_function_with_a_name as *const () as u64;
-        let frames = symbols.frames(&areas, &[], &[address], false);
-        let frame = frames.last().unwrap();
-        assert!(
-            frame
-                .function
-                .as_ref()
-                .unwrap()
-                .contains("a_function_with_a_name"),
-            "{frame:?}"
-        );
-        assert!(
-            frame.file.as_ref().unwrap().ends_with("symbols.rs"),
-            "{frame:?}"
-        );
-        assert!(frame.line.is_some());
-    }
-
-    #[test]
-    fn an_address_in_nothing_is_a_frame_without_a_name() {
-        let mut symbols = Symbols::new(std::process::id() as i32);
-        let frames = symbols.frames(&[], &[], &[0x10], true);
-        assert_eq!(
-            frames,
-            [Frame {
-                offset: 0xf,
-                ..Frame::default()
-            }]
-        );
-    }
-
-    #[test]
-    fn a_python_function_has_a_file() {
-        let (function, file) = parse_python("py::leak:/srv/app.py").unwrap();
-        assert_eq!((function.as_str(), file.as_str()), ("leak", "/srv/app.py"));
-    }
-}
+mod tests;

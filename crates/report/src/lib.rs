@@ -23,6 +23,7 @@ pub mod incidents;
 pub mod json;
 pub mod junit;
 pub mod markdown;
+pub mod oom;
 pub mod openmetrics;
 pub mod overhead;
 pub mod pictures;

@@ -14,7 +14,7 @@ use blazesym::symbolize::{
 };
 
 use super::stack::Frame;
-use super::symbol_table::SymbolTable;
+use super::symbol_table::{SymbolTable, is_stripped};
 use observe::fact::arm::is_system_libc;
 use symbols::debug_files::{Readable, readable};
 use symbols::demangle::demangled;
@@ -114,7 +114,7 @@ fn reader_of(member: ProcessMemberInfo<'_>) -> blazesym::Result<Option<Box<dyn R
     let paths = [&member.maps_file, &member.symbolic_path];
     let mut found = paths.into_iter().filter(|path| path.exists());
     let is_whole = found.all(|path| readable(path) == Readable::All);
-    if is_whole && !is_libc {
+    if is_whole && !is_libc && !is_stripped(member) {
         return Ok(None);
     }
     let library = SymbolTable::read(member).ok();

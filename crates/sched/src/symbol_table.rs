@@ -6,6 +6,7 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use blazesym::symbolize::{
@@ -14,11 +15,9 @@ use blazesym::symbolize::{
 use blazesym::{Mmap, Result};
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 
-use observe::foreign::{open_file_within, path_of};
+use observe::foreign::{self, open_file_within};
 use symbols::debug_files::{Readable, SYMBOLISED_BYTES_MAX, readable};
-
-/// Where distributions put the symbols that they take out of a file, by its build id.
-const DEBUG: &str = "/usr/lib/debug/.build-id";
+use symbols::separate::{Reach, find};
 
 #[derive(Debug, Default)]
 pub struct SymbolTable {
@@ -48,11 +47,12 @@ impl SymbolTable {
     /// # Errors
     /// The file cannot be opened, or is no library.
     pub fn read(member: &ProcessMemberPath) -> io::Result<SymbolTable> {
-        // The first leads to the very file, wherever the process has its root, and needs privileges.
         let bytes = mapped(&member.maps_file).or_else(|_| mapped(&member.symbolic_path))?;
         let library = object::File::parse(&*bytes).map_err(io::Error::other)?;
         let mut functions = functions(&library);
-        if let Some(taken) = library.build_id().ok().flatten().and_then(taken_out) {
+        let separate = find(path_of(member), Reach::Servers);
+        if let Some(separate) = separate {
+            let taken = mapped(&separate.path())?;
             let taken = object::File::parse(&*taken).map_err(io::Error::other)?;
             functions.extend(self::functions(&taken));
         }
@@ -75,10 +75,23 @@ impl SymbolTable {
     }
 }
 
-fn taken_out(build_id: &[u8]) -> Option<Mmap> {
-    let digits: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
-    let (folder, name) = digits.split_at_checked(2)?;
-    mapped(&Path::new(DEBUG).join(folder).join(format!("{name}.debug"))).ok()
+/// The file's own name where it leads to the same file, so that what is found for it serves all processes; else the
+/// mapping itself, which leads to the file wherever the process has its root, and needs privileges.
+fn path_of(member: &ProcessMemberPath) -> &Path {
+    let id = |path: &Path| {
+        std::fs::metadata(path)
+            .ok()
+            .map(|file| (file.dev(), file.ino()))
+    };
+    match (id(&member.maps_file), id(&member.symbolic_path)) {
+        (Some(mapped), named) if named != Some(mapped) => &member.maps_file,
+        _ => &member.symbolic_path,
+    }
+}
+
+/// Whether its symbols lie where the usual reader does not find them: that follows a link, and nothing else.
+pub fn is_stripped(member: &ProcessMemberPath) -> bool {
+    find(path_of(member), Reach::Servers).is_some_and(|found| !found.is_linked)
 }
 
 /// Ten thousand names are strewn over it: a read for each takes longer than all else here.
@@ -87,7 +100,7 @@ fn mapped(path: &Path) -> io::Result<Mmap> {
         return Err(io::Error::other("it may not be read"));
     }
     let file = open_file_within(path, SYMBOLISED_BYTES_MAX)?;
-    let mapped = Mmap::builder().open(path_of(&file));
+    let mapped = Mmap::builder().open(foreign::path_of(&file));
     mapped.map_err(io::Error::other)
 }
 

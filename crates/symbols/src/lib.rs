@@ -11,6 +11,8 @@ pub mod memory;
 pub mod perf_map;
 pub mod python;
 pub mod registers;
+pub mod separate;
 pub mod standard_library;
 pub mod tables;
 pub mod unwind;
+pub mod xz;

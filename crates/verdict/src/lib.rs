@@ -17,6 +17,7 @@ mod glance;
 mod label;
 #[cfg(test)]
 mod long_runs;
+pub mod oom;
 pub mod pair;
 #[cfg(test)]
 mod restarted_runs;

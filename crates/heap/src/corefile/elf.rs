@@ -140,7 +140,7 @@ fn order(segments: &mut Vec<Segment>) {
 
 fn header_of(bytes: &[u8; HEADER_BYTES]) -> Result<&FileHeader64<LittleEndian>, NoCore> {
     if bytes[..4] != ELFMAG {
-        return Err(NoCore::of_first_bytes(bytes));
+        return Err(NoCore::Foreign);
     }
     // Class 2: 64 bit; data 1: little-endian.
     if bytes[4..6] != [2, 1] {

@@ -43,8 +43,6 @@ pub enum NoCore {
         "it is a program or a library, not a core of one; pass the core with --core and the program with --exe"
     )]
     Program,
-    #[error("it is compressed with {0}; unpack it first: {1}")]
-    Packed(&'static str, &'static str),
     #[error("it is not an ELF core")]
     Foreign,
     #[error("it is a core of another kind of machine ({0}); 64-bit x86 and Arm are read")]
@@ -53,17 +51,6 @@ pub enum NoCore {
     Headers,
     #[error("it cannot be unpacked: {0}")]
     Unpacking(String),
-}
-
-impl NoCore {
-    fn of_first_bytes(bytes: &[u8]) -> NoCore {
-        match bytes {
-            [0xfd, b'7', b'z', ..] => NoCore::Packed("xz", "xz -dk FILE"),
-            [0x04, 0x22, 0x4d, 0x18, ..] => NoCore::Packed("lz4", "lz4 -d FILE"),
-            [0x1f, 0x8b, ..] => NoCore::Packed("gzip", "gzip -dk FILE"),
-            _ => NoCore::Foreign,
-        }
-    }
 }
 
 /// A block in use.
@@ -98,6 +85,7 @@ pub struct CoreFile {
     memory: CoreMemory,
     /// The program, by what it was called in the process.
     exe: Option<String>,
+    cut_by: Option<String>,
     places: Places,
 }
 
@@ -107,7 +95,7 @@ impl CoreFile {
     /// # Errors
     /// It is no core that can be read.
     pub fn open(path: &Path, exe: Option<&Path>) -> Result<CoreFile, NoCore> {
-        let file = unpacked::open(path)?;
+        let unpacked::Unpacked { file, cut_by } = unpacked::open(path)?;
         let headers = read_headers(&file)?;
         let own = exe_of(&headers).map(str::to_owned);
         let found = |mapped: &str| match exe {
@@ -119,6 +107,7 @@ impl CoreFile {
             headers,
             memory,
             exe: own,
+            cut_by,
             places: Places::default(),
         })
     }
@@ -139,6 +128,11 @@ impl CoreFile {
     /// Bytes that the headers promise and the file does not have.
     pub fn missing_bytes(&self) -> u64 {
         self.memory.missing_bytes()
+    }
+
+    /// Why the rest of a packed file could not be unpacked.
+    pub fn cut_by(&self) -> Option<&str> {
+        self.cut_by.as_deref()
     }
 
     /// Memory of its own is not in the core (core(5), coredump_filter): stacks are always written to, and of areas that

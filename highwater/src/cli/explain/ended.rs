@@ -86,6 +86,11 @@ fn explain(file: &Path, core: &mut CoreFile) -> Ended {
 
 fn missing(core: &CoreFile) -> Vec<String> {
     let mut notes = Vec::new();
+    if let Some(why) = core.cut_by() {
+        notes.push(format!(
+            "The packed file is cut off or damaged, and was unpacked up to there: {why}."
+        ));
+    }
     if core.missing_bytes() > 0 {
         notes.push(format!(
             "The file ends early: {} that its headers promise are missing. Was there room on the disk, or a limit \

@@ -9,6 +9,7 @@ pub mod launch;
 mod lost;
 mod names;
 mod notes;
+mod oom;
 mod output;
 pub mod series;
 mod sight;
@@ -38,7 +39,7 @@ const EVERY_MAX: Duration = Duration::from_secs(10);
 #[command(
     after_help = EXAMPLES,
     override_usage = USAGE,
-    group = clap::ArgGroup::new("subject").args(["command", "pid", "core"]).required(true)
+    group = clap::ArgGroup::new("subject").args(["command", "pid", "core", "oom"]).required(true)
 )]
 pub struct ExplainArgs {
     /// The program to start with the probe, and its arguments.
@@ -55,8 +56,27 @@ pub struct ExplainArgs {
     pub core: Option<PathBuf>,
 
     /// The program that the core is of, where it lies elsewhere now.
-    #[arg(long, value_name = "FILE", requires = "core")]
+    #[arg(long, value_name = "FILE", requires = "core", conflicts_with_all = ["command", "pid", "oom"])]
     pub exe: Option<PathBuf>,
+
+    /// Why the OOM killer came: from the kernel's log, who was killed by which limit and what the memory was made of.
+    #[arg(long, conflicts_with_all = OF_A_RUNNING_ONE)]
+    pub oom: bool,
+
+    /// Only kills of the last so much time, such as 1h; all that the log has unless given.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        requires = "oom",
+        conflicts_with_all = NOT_A_LOG,
+        value_parser = units::parse_seconds
+    )]
+    pub since: Option<Duration>,
+
+    /// A log instead of this machine's /dev/kmsg: a file or `-`, as dmesg, journalctl (-o short, short-iso, json) or
+    /// syslog write it.
+    #[arg(long, value_name = "FILE", requires = "oom", conflicts_with_all = NOT_A_LOG)]
+    pub kernel_log: Option<PathBuf>,
 
     /// How long to observe; Ctrl-C ends early with what is known.
     #[arg(long, default_value = "60s", value_parser = units::parse_seconds)]
@@ -111,7 +131,7 @@ pub struct ExplainArgs {
     pub quiet: bool,
 }
 
-/// What a core has no use for.
+/// What a core or a log has no use for.
 const OF_A_RUNNING_ONE: [&str; 9] = [
     "duration",
     "every",
@@ -124,9 +144,13 @@ const OF_A_RUNNING_ONE: [&str; 9] = [
     "allow_pause",
 ];
 
+/// Subjects that are no log. That an option requires `--oom` is not checked where one of these excludes it.
+const NOT_A_LOG: [&str; 3] = ["command", "pid", "core"];
+
 const USAGE: &str = "highwater explain [OPTIONS] -- CMD...
        highwater explain [OPTIONS] --pid PID
-       highwater explain [--json] --core FILE [--exe FILE]";
+       highwater explain [--json] --core FILE [--exe FILE]
+       highwater explain [--json] --oom [--since DURATION] [--kernel-log FILE]";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -134,6 +158,7 @@ Examples:
   highwater explain --duration 5m -- ./server       longer: slower growth, slower caches
   highwater explain --pid 4242                      a process that runs already; as root, with the sites in its code
   highwater explain --core core.4242                what the memory of a process that ended was made of
+  highwater explain --oom --since 1h                why the OOM killer came
   highwater explain --flamegraph heap.svg -- ./job  and a flame graph of the live heap
 
 The program's own output goes to stderr. It is ended with SIGTERM after the observation.
@@ -173,6 +198,9 @@ fn parse_moments(text: &str) -> Result<(f64, f64), String> {
 pub fn run(args: &ExplainArgs) -> anyhow::Result<u8> {
     if let Some(core) = &args.core {
         return ended::run(core, args);
+    }
+    if args.oom {
+        return oom::run(args);
     }
     output::check(args)?;
     let interrupted = signals::flag(signals::ENDING)?;
