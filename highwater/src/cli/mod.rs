@@ -13,6 +13,7 @@ pub mod log;
 pub mod manual;
 pub mod observe;
 mod out;
+pub mod recording;
 pub mod report;
 pub mod revert;
 pub mod run;
@@ -58,6 +59,7 @@ pub enum Verb {
     Run(run::RunArgs),
     Explain(explain::ExplainArgs),
     Stalls(stalls::StallsArgs),
+    Record(recording::RecordArgs),
     Verdict(Box<verdict::VerdictArgs>),
     Report(report::ReportArgs),
     Log(log::LogArgs),
@@ -90,6 +92,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Log(args) => log::print(&args).map(ExitCode::from),
         Verb::Init(args) => init::run(&args).map(ExitCode::from),
         Verb::Allocators(args) => allocators::run(&args),
+        Verb::Record(args) => recording::run(&args).map(ExitCode::from),
         Verb::Stalls(args) => stalls::run(&args).map(ExitCode::from),
         Verb::Observe(args) => observe::run(&args).map(ExitCode::from),
         Verb::Doctor(args) => doctor::run(&args).map(ExitCode::from),

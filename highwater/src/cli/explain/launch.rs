@@ -228,7 +228,7 @@ fn library_path() -> Option<PathBuf> {
 
 /// Why the probe will not be in it; `None` when nothing speaks against it. What the program is comes first:
 /// no library would help a static one.
-fn problem(program: Option<&Program>, library: Option<&Path>) -> Option<String> {
+pub fn problem(program: Option<&Program>, library: Option<&Path>) -> Option<String> {
     let refused = program.and_then(refused);
     if refused.is_some() {
         return refused;
@@ -261,7 +261,7 @@ fn refused(program: &Program) -> Option<String> {
 }
 
 /// By its path, or in PATH.
-fn find_program(name: &str) -> anyhow::Result<PathBuf> {
+pub fn find_program(name: &str) -> anyhow::Result<PathBuf> {
     if name.contains('/') {
         let path = PathBuf::from(name);
         if !path.exists() {
