@@ -19,6 +19,7 @@ pub mod revert;
 pub mod run;
 mod signals;
 pub mod stalls;
+pub mod traces;
 pub mod verdict;
 
 use std::path::Path;
@@ -60,6 +61,7 @@ pub enum Verb {
     Explain(explain::ExplainArgs),
     Stalls(stalls::StallsArgs),
     Record(recording::RecordArgs),
+    Trace(traces::TraceArgs),
     Verdict(Box<verdict::VerdictArgs>),
     Report(report::ReportArgs),
     Log(log::LogArgs),
@@ -92,6 +94,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Log(args) => log::print(&args).map(ExitCode::from),
         Verb::Init(args) => init::run(&args).map(ExitCode::from),
         Verb::Allocators(args) => allocators::run(&args),
+        Verb::Trace(args) => traces::run(&args).map(ExitCode::from),
         Verb::Record(args) => recording::run(&args).map(ExitCode::from),
         Verb::Stalls(args) => stalls::run(&args).map(ExitCode::from),
         Verb::Observe(args) => observe::run(&args).map(ExitCode::from),
