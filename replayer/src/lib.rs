@@ -18,7 +18,7 @@ pub const STACK_BYTES: usize = 256 << 10;
 
 /// A place in the plan: bytes from its start, and a number of entries.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct Section {
     pub at: u64,
     pub count: u64,
@@ -26,7 +26,7 @@ pub struct Section {
 
 /// The first page of a plan.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct Plan {
     pub magic: [u8; 8],
     pub version: u32,
@@ -63,7 +63,7 @@ pub const TOUCH_ALL: u8 = 255;
 
 /// One operation.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct Record {
     pub slot: u32,
     /// How many operations of this slot come before it.
@@ -96,7 +96,7 @@ impl Record {
 
 /// What one thread does in one epoch.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct Segment {
     pub thread: u32,
     pub count: u32,
@@ -106,7 +106,7 @@ pub struct Segment {
 
 /// A stretch of the trace: its threads run at once, and the next begins when all have finished.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct Epoch {
     /// The clock while it lasts, ns since the start of the trace.
     pub time_ns: u64,
@@ -116,7 +116,7 @@ pub struct Epoch {
 
 /// A thread of the recorded program.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct Thread {
     /// Which stack it runs on. A thread with the same one has ended in an earlier epoch.
     pub lane: u32,
@@ -162,7 +162,7 @@ pub const PATH_BYTES: usize = 1024;
 
 /// The first page of an outcome; behind it a u64 for each sample: resident anonymous bytes.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct Outcome {
     pub magic: [u8; 8],
     pub version: u32,
