@@ -14,6 +14,7 @@ pub mod manual;
 pub mod observe;
 mod out;
 pub mod recording;
+pub mod replaying;
 pub mod report;
 pub mod revert;
 pub mod run;
@@ -61,6 +62,7 @@ pub enum Verb {
     Explain(explain::ExplainArgs),
     Stalls(stalls::StallsArgs),
     Record(recording::RecordArgs),
+    Replay(replaying::ReplayArgs),
     Trace(traces::TraceArgs),
     Verdict(Box<verdict::VerdictArgs>),
     Report(report::ReportArgs),
@@ -94,6 +96,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Log(args) => log::print(&args).map(ExitCode::from),
         Verb::Init(args) => init::run(&args).map(ExitCode::from),
         Verb::Allocators(args) => allocators::run(&args),
+        Verb::Replay(args) => replaying::run(&args),
         Verb::Trace(args) => traces::run(&args).map(ExitCode::from),
         Verb::Record(args) => recording::run(&args).map(ExitCode::from),
         Verb::Stalls(args) => stalls::run(&args).map(ExitCode::from),

@@ -33,10 +33,10 @@ pub fn before(name: &str, plan: &Plan) -> Vec<Fact> {
         facts.push(("build_id", id));
     }
     let settings = ["MALLOC_", "GLIBC_TUNABLES", "MIMALLOC_", "_RJEM_", "TCMALLOC_"];
-    for (name, value) in std::env::vars() {
-        if settings.iter().any(|start| name.starts_with(start)) {
-            facts.push(("setting", format!("{name}={value}")));
-        }
+    let set = std::env::vars().filter(|(name, _)| settings.iter().any(|start| name.starts_with(start)));
+    let set: Vec<String> = set.map(|(name, value)| format!("{name}={value}")).collect();
+    if !set.is_empty() {
+        facts.push(("settings", set.join("\t")));
     }
     facts
 }
