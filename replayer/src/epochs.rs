@@ -78,7 +78,10 @@ impl Run {
         let records = self.records.len() as u64;
         let has_records = |segment: &Segment| {
             segment.thread < self.threads.count()
-                && segment.first.checked_add(u64::from(segment.count)).is_some_and(|end| end <= records)
+                && segment
+                    .first
+                    .checked_add(u64::from(segment.count))
+                    .is_some_and(|end| end <= records)
         };
         let has_segments = |epoch: &Epoch| {
             let end = epoch.first_segment.checked_add(epoch.segments);
@@ -87,7 +90,10 @@ impl Run {
         self.threads.count() > 0
             && self.segments.iter().all(has_records)
             && self.epochs.iter().all(has_segments)
-            && self.records.iter().all(|record| record.slot < self.slot_count)
+            && self
+                .records
+                .iter()
+                .all(|record| record.slot < self.slot_count)
     }
 
     /// Replays all of it; the caller is the main thread. Whichever thread finishes the last epoch ends the process.
@@ -134,7 +140,8 @@ impl Run {
         };
         self.sample_until(epoch.time_ns);
         clock::set(epoch.time_ns);
-        self.files.write(|outcome| outcome.epochs = u64::from(index));
+        self.files
+            .write(|outcome| outcome.epochs = u64::from(index));
         self.epoch.store(index, Ordering::Release);
         self.left.store(epoch.segments, Ordering::Release);
         let first = epoch.first_segment;
@@ -149,7 +156,11 @@ impl Run {
 
     fn sample_until(&self, time_ns: u64) {
         let mut index = self.sampled.load(Ordering::Relaxed);
-        while self.samples.get(index as usize).is_some_and(|at| *at <= time_ns) {
+        while self
+            .samples
+            .get(index as usize)
+            .is_some_and(|at| *at <= time_ns)
+        {
             clock::set(self.samples[index as usize]);
             self.files.write_sample(index, anonymous_bytes());
             index += 1;
@@ -197,7 +208,8 @@ impl Used {
             libc::getrusage(libc::RUSAGE_SELF, &mut usage);
             usage
         };
-        let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+        let ns =
+            |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
         Used {
             faults: usage.ru_minflt as u64,
             user_ns: ns(usage.ru_utime),

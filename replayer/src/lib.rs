@@ -118,7 +118,7 @@ pub struct Epoch {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct Thread {
-    /// Which stack it runs on. A thread with the same one has ended in an earlier epoch.
+    /// Which stack it runs on. A thread with the same one has ended two epochs before or more.
     pub lane: u32,
     /// The epoch after which it ends; [`NO_END`]: it does not.
     pub last_epoch: u32,

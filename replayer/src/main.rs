@@ -33,8 +33,12 @@ pub unsafe extern "C" fn main(count: c_int, arguments: *const *const c_char) -> 
         return USAGE;
     }
     // SAFETY: three arguments, each a C string.
-    let (plan, outcome) =
-        unsafe { (CStr::from_ptr(*arguments.add(1)), CStr::from_ptr(*arguments.add(2))) };
+    let (plan, outcome) = unsafe {
+        (
+            CStr::from_ptr(*arguments.add(1)),
+            CStr::from_ptr(*arguments.add(2)),
+        )
+    };
     let Some(files) = Files::map(plan, outcome) else {
         return REFUSED;
     };

@@ -27,7 +27,12 @@ impl Files {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let (outcome, outcome_bytes) = map_file(outcome, libc::O_RDWR, access)?;
         let samples = (outcome_bytes - HEADER_BYTES as u64) / 8;
-        let files = Files { plan, plan_bytes, outcome, samples };
+        let files = Files {
+            plan,
+            plan_bytes,
+            outcome,
+            samples,
+        };
         let header = files.plan();
         // SAFETY: at least a page of the outcome is mapped.
         let found = unsafe { *outcome.cast::<Outcome>() };
@@ -76,7 +81,13 @@ impl Files {
     pub fn write_sample(&self, index: u64, bytes: u64) {
         if index < self.samples {
             // SAFETY: inside the mapping; as above.
-            unsafe { self.outcome.add(HEADER_BYTES).cast::<u64>().add(index as usize).write(bytes) };
+            unsafe {
+                self.outcome
+                    .add(HEADER_BYTES)
+                    .cast::<u64>()
+                    .add(index as usize)
+                    .write(bytes)
+            };
         }
     }
 }
@@ -122,13 +133,20 @@ pub fn anonymous_bytes() -> u64 {
     let mut file = STATM.load(Relaxed);
     if file < 0 {
         // SAFETY: a path that ends with zero.
-        file = unsafe { libc::open(c"/proc/self/statm".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+        file = unsafe {
+            libc::open(
+                c"/proc/self/statm".as_ptr(),
+                libc::O_RDONLY | libc::O_CLOEXEC,
+            )
+        };
         STATM.store(file, Relaxed);
     }
     let mut text = [0u8; 128];
     // SAFETY: the buffer's own length.
     let length = unsafe { libc::pread(file, text.as_mut_ptr().cast::<c_void>(), text.len(), 0) };
-    let mut numbers = text[..length.max(0) as usize].split(|byte| *byte == b' ').map(number);
+    let mut numbers = text[..length.max(0) as usize]
+        .split(|byte| *byte == b' ')
+        .map(number);
     // Total, resident, shared.
     let (_, resident, shared) = (numbers.next(), numbers.next(), numbers.next());
     // SAFETY: no memory is involved.
@@ -137,7 +155,10 @@ pub fn anonymous_bytes() -> u64 {
 }
 
 fn number(digits: &[u8]) -> u64 {
-    digits.iter().filter(|digit| digit.is_ascii_digit()).fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'))
+    digits
+        .iter()
+        .filter(|digit| digit.is_ascii_digit())
+        .fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'))
 }
 
 /// Notes which object answers malloc.

@@ -32,7 +32,11 @@ pub fn operate(record: &Record, slot: &Slot) -> bool {
         unsafe { touch(block.cast(), bytes, record.touch) };
     }
     // A realloc that failed leaves the block as it was.
-    let now = if has_failed && record.op == op::RESIZE { before } else { block.cast() };
+    let now = if has_failed && record.op == op::RESIZE {
+        before
+    } else {
+        block.cast()
+    };
     slot.block.store(now, Relaxed);
     slot.turn.store(record.turn.wrapping_add(1), Release);
     !has_failed

@@ -93,7 +93,11 @@ impl Threads {
     }
 
     /// Starts a thread on its lane, after the one before on it has ended. False: the kernel gives none.
-    pub fn start(&self, thread: u32, body: extern "C" fn(*mut libc::c_void) -> *mut libc::c_void) -> bool {
+    pub fn start(
+        &self,
+        thread: u32,
+        body: extern "C" fn(*mut libc::c_void) -> *mut libc::c_void,
+    ) -> bool {
         let lane = self.get(thread).lane as usize;
         // SAFETY: the lane's stack is free once its last thread has ended; the number is no pointer.
         unsafe {
@@ -109,7 +113,8 @@ impl Threads {
             let stack = self.stacks.add(lane * STACK_BYTES).cast();
             let mut handle: libc::pthread_t = std::mem::zeroed();
             let failed = libc::pthread_attr_setstack(&mut attributes, stack, STACK_BYTES) != 0
-                || libc::pthread_create(&mut handle, &attributes, body, thread as usize as *mut _) != 0;
+                || libc::pthread_create(&mut handle, &attributes, body, thread as usize as *mut _)
+                    != 0;
             libc::pthread_attr_destroy(&mut attributes);
             on_lane.store(handle, Ordering::Release);
             !failed

@@ -17,7 +17,11 @@ pub enum SettingError {
     #[error("{0:?} is no setting; write ALLOCATOR:KEY=VALUE, such as jemalloc:dirty_decay_ms=1000")]
     Form(String),
     #[error("{allocator} has no setting {key:?}; it has {known}")]
-    Unknown { allocator: String, key: String, known: String },
+    Unknown {
+        allocator: String,
+        key: String,
+        known: String,
+    },
 }
 
 impl Setting {
@@ -32,33 +36,57 @@ impl Setting {
         if allocator.is_empty() || key.is_empty() || values.is_empty() {
             return Err(wrong());
         }
-        let setting = |value: &str| Setting { key: key.to_owned(), value: value.to_owned() };
-        Ok((allocator.to_owned(), values.split(',').map(setting).collect()))
+        let setting = |value: &str| Setting {
+            key: key.to_owned(),
+            value: value.to_owned(),
+        };
+        Ok((
+            allocator.to_owned(),
+            values.split(',').map(setting).collect(),
+        ))
     }
 
     /// As a variable of the environment: the allocator's own, or a list of pairs that holds the key.
     ///
     /// # Errors
     /// The allocator is known, and reads no such setting.
-    pub fn variable(&self, recipe: Option<&Recipe>, name: &str) -> Result<(String, String), SettingError> {
+    pub fn variable(
+        &self,
+        recipe: Option<&Recipe>,
+        name: &str,
+    ) -> Result<(String, String), SettingError> {
         let Some(recipe) = recipe else {
             return Ok((self.key.clone(), self.value.clone()));
         };
         let tunables = &recipe.tunables;
-        if let Some(list) = tunables.lists.iter().find(|list| list.keys.contains(&self.key)) {
-            return Ok((list.variable.clone(), format!("{}{}{}", self.key, list.assign, self.value)));
+        if let Some(list) = tunables
+            .lists
+            .iter()
+            .find(|list| list.keys.contains(&self.key))
+        {
+            return Ok((
+                list.variable.clone(),
+                format!("{}{}{}", self.key, list.assign, self.value),
+            ));
         }
         if tunables.variables.contains(&self.key) {
             return Ok((self.key.clone(), self.value.clone()));
         }
         let keys = tunables.lists.iter().flat_map(|list| &list.keys);
-        let mut known: Vec<&str> = keys.chain(&tunables.variables).map(String::as_str).collect();
+        let mut known: Vec<&str> = keys
+            .chain(&tunables.variables)
+            .map(String::as_str)
+            .collect();
         known.sort_unstable();
         let known = match known.is_empty() {
             true => "none".to_owned(),
             false => known.join(", "),
         };
-        Err(SettingError::Unknown { allocator: name.to_owned(), key: self.key.clone(), known })
+        Err(SettingError::Unknown {
+            allocator: name.to_owned(),
+            key: self.key.clone(),
+            known,
+        })
     }
 }
 
@@ -74,17 +102,29 @@ pub struct Arm {
 impl Arm {
     /// An allocator as it comes.
     pub fn plain(library: Library) -> Arm {
-        Arm { name: library.spec.clone(), library, environment: Vec::new() }
+        Arm {
+            name: library.spec.clone(),
+            library,
+            environment: Vec::new(),
+        }
     }
 
     /// With one setting.
     ///
     /// # Errors
     /// The allocator reads no such setting.
-    pub fn with(library: Library, recipe: Option<&Recipe>, setting: &Setting) -> Result<Arm, SettingError> {
+    pub fn with(
+        library: Library,
+        recipe: Option<&Recipe>,
+        setting: &Setting,
+    ) -> Result<Arm, SettingError> {
         let variable = setting.variable(recipe, &library.spec)?;
         let name = format!("{} {}={}", library.spec, setting.key, setting.value);
-        Ok(Arm { name, library, environment: vec![variable] })
+        Ok(Arm {
+            name,
+            library,
+            environment: vec![variable],
+        })
     }
 
     /// Why an object that answered malloc is not this arm's; `None`: it is.
@@ -108,27 +148,42 @@ mod tests {
     use super::*;
 
     fn recipe(name: &str) -> &'static Recipe {
-        allocators::catalogue().iter().find(|recipe| recipe.name == name).unwrap()
+        allocators::catalogue()
+            .iter()
+            .find(|recipe| recipe.name == name)
+            .unwrap()
     }
 
     #[test]
     fn a_setting_becomes_a_variable() {
         let (allocator, settings) = Setting::parse("jemalloc:dirty_decay_ms=0,1000").unwrap();
         assert_eq!((allocator.as_str(), settings.len()), ("jemalloc", 2));
-        let variable = settings[1].variable(Some(recipe("jemalloc")), "jemalloc@5.3.0").unwrap();
-        assert_eq!(variable, ("MALLOC_CONF".to_owned(), "dirty_decay_ms:1000".to_owned()));
+        let variable = settings[1]
+            .variable(Some(recipe("jemalloc")), "jemalloc@5.3.0")
+            .unwrap();
+        assert_eq!(
+            variable,
+            ("MALLOC_CONF".to_owned(), "dirty_decay_ms:1000".to_owned())
+        );
         let (_, settings) = Setting::parse("glibc:MALLOC_ARENA_MAX=2").unwrap();
-        let variable = settings[0].variable(Some(recipe("glibc")), "glibc").unwrap();
+        let variable = settings[0]
+            .variable(Some(recipe("glibc")), "glibc")
+            .unwrap();
         assert_eq!(variable, ("MALLOC_ARENA_MAX".to_owned(), "2".to_owned()));
     }
 
     #[test]
     fn what_no_allocator_reads_is_refused() {
         for text in ["jemalloc", "jemalloc:x", ":x=1", "glibc:=2", "glibc:x="] {
-            assert_eq!(Setting::parse(text), Err(SettingError::Form(text.to_owned())));
+            assert_eq!(
+                Setting::parse(text),
+                Err(SettingError::Form(text.to_owned()))
+            );
         }
         let (_, settings) = Setting::parse("glibc:arenas=2").unwrap();
-        let error = settings[0].variable(Some(recipe("glibc")), "glibc").unwrap_err();
+        let error = settings[0]
+            .variable(Some(recipe("glibc")), "glibc")
+            .unwrap_err();
         assert!(error.to_string().contains("MALLOC_ARENA_MAX"), "{error}");
     }
 }

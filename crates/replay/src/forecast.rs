@@ -12,9 +12,19 @@ pub struct Curve(pub Vec<f64>);
 impl Curve {
     /// A replay's memory, with what the recorded program had besides its heap.
     pub fn of(ran: &Ran, other_bytes: &[u64]) -> Curve {
-        let other = |index: usize| other_bytes.get(index).or(other_bytes.last()).copied().unwrap_or(0);
+        let other = |index: usize| {
+            other_bytes
+                .get(index)
+                .or(other_bytes.last())
+                .copied()
+                .unwrap_or(0)
+        };
         let points = ran.anon_bytes.iter().enumerate();
-        Curve(points.map(|(index, anon)| (anon + other(index)) as f64).collect())
+        Curve(
+            points
+                .map(|(index, anon)| (anon + other(index)) as f64)
+                .collect(),
+        )
     }
 
     pub fn mean(&self) -> f64 {
@@ -90,7 +100,8 @@ impl Forecast {
         let other = other_bytes(trace);
         let finished: Vec<&Ran> = runs.iter().filter(|ran| ran.end == End::Finished).collect();
         let curves: Vec<Curve> = finished.iter().map(|ran| Curve::of(ran, &other)).collect();
-        let of_runs = |value: fn(&Ran) -> u64| Range::of(finished.iter().map(|ran| value(ran) as f64));
+        let of_runs =
+            |value: fn(&Ran) -> u64| Range::of(finished.iter().map(|ran| value(ran) as f64));
         Some(Forecast {
             mean_bytes: Range::of(curves.iter().map(Curve::mean))?,
             end_bytes: Range::of(curves.iter().map(Curve::end))?,
@@ -125,9 +136,30 @@ mod tests {
     #[test]
     fn the_median_of_few() {
         assert_eq!(Range::of([]), None);
-        assert_eq!(Range::of([3.0]), Some(Range { median: 3.0, min: 3.0, max: 3.0 }));
-        assert_eq!(Range::of([3.0, 1.0]), Some(Range { median: 2.0, min: 1.0, max: 3.0 }));
-        assert_eq!(Range::of([9.0, 1.0, 2.0]), Some(Range { median: 2.0, min: 1.0, max: 9.0 }));
+        assert_eq!(
+            Range::of([3.0]),
+            Some(Range {
+                median: 3.0,
+                min: 3.0,
+                max: 3.0
+            })
+        );
+        assert_eq!(
+            Range::of([3.0, 1.0]),
+            Some(Range {
+                median: 2.0,
+                min: 1.0,
+                max: 3.0
+            })
+        );
+        assert_eq!(
+            Range::of([9.0, 1.0, 2.0]),
+            Some(Range {
+                median: 2.0,
+                min: 1.0,
+                max: 9.0
+            })
+        );
     }
 
     #[test]

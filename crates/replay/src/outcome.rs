@@ -62,7 +62,11 @@ pub(crate) fn read(path: &Path, epochs: u64, end: End) -> Result<Ran, Error> {
     let outcome: Outcome = bytemuck::pod_read_unaligned(&bytes[..size_of::<Outcome>()]);
     let words = bytes[HEADER_BYTES..].chunks_exact(8);
     let anon = words.map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
-    let length = outcome.malloc_path.iter().position(|byte| *byte == 0).unwrap_or(0);
+    let length = outcome
+        .malloc_path
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(0);
     Ok(Ran {
         end: ended(&outcome, end),
         done_share: outcome.epochs as f64 / epochs.max(1) as f64,

@@ -61,8 +61,14 @@ impl Planned {
         path: &Path,
         is_over: &dyn Fn() -> bool,
     ) -> Result<Planned, ReplayError> {
-        let failed = |source| ReplayError::Plan { path: path.to_path_buf(), source };
-        let unfit = |why: String| ReplayError::Unfit { path: trace.path.clone(), why };
+        let failed = |source| ReplayError::Plan {
+            path: path.to_path_buf(),
+            source,
+        };
+        let unfit = |why: String| ReplayError::Unfit {
+            path: trace.path.clone(),
+            why,
+        };
         let mut writer = Writer::create(trace, path).map_err(failed)?;
         let mut steps = Steps::new(Merged::new(trace));
         let mut count = 0u64;
@@ -81,7 +87,12 @@ impl Planned {
         damage.add(&steps.source().damage());
         let (large_bytes, guessed_bytes) = writer.touches.guessed_bytes();
         let pairing = steps.pairing();
-        let unseen = Unseen { large_bytes, guessed_bytes, pairing, damage };
+        let unseen = Unseen {
+            large_bytes,
+            guessed_bytes,
+            pairing,
+            damage,
+        };
         let (threads, lane_count) = lanes(&writer.lives);
         if lane_count > LANES_MAX {
             return Err(unfit(format!(
@@ -89,8 +100,15 @@ impl Planned {
             )));
         }
         let sample_times = sample_times(trace);
-        let lasts = (threads.as_slice(), lane_count, slots, sample_times.as_slice());
-        let (operations, epochs) = writer.finish(lasts, trace.facts.length_ns).map_err(failed)?;
+        let lasts = (
+            threads.as_slice(),
+            lane_count,
+            slots,
+            sample_times.as_slice(),
+        );
+        let (operations, epochs) = writer
+            .finish(lasts, trace.facts.length_ns)
+            .map_err(failed)?;
         Ok(Planned {
             path: path.to_path_buf(),
             operations,
@@ -108,7 +126,9 @@ fn sample_times(trace: &Trace) -> Vec<u64> {
         return trace.samples.iter().map(|sample| sample.time_ns).collect();
     }
     let length = trace.facts.length_ns;
-    (1..=SAMPLES_DEFAULT).map(|index| length / SAMPLES_DEFAULT * index).collect()
+    (1..=SAMPLES_DEFAULT)
+        .map(|index| length / SAMPLES_DEFAULT * index)
+        .collect()
 }
 
 /// An operation that waits for the end of its epoch.
@@ -170,13 +190,22 @@ impl Writer {
         }
         let (record, large) = self.record(step);
         self.turns[slot] = self.turns[slot].wrapping_add(1);
-        self.waiting.push(Waiting { thread: step.thread, record, large });
+        self.waiting.push(Waiting {
+            thread: step.thread,
+            record,
+            large,
+        });
         Ok(())
     }
 
     fn record(&mut self, step: &Step) -> (Record, Option<usize>) {
         let turn = self.turns[step.slot as usize];
-        let record = Record { slot: step.slot, turn, touch: TOUCH_ALL, ..Record::zeroed() };
+        let record = Record {
+            slot: step.slot,
+            turn,
+            touch: TOUCH_ALL,
+            ..Record::zeroed()
+        };
         match step.kind {
             StepKind::Allocate { how, bytes } => {
                 let (op, align_log2) = match how {
@@ -185,18 +214,39 @@ impl Writer {
                     Allocated::Aligned(log2) => (op::ALIGNED, log2),
                 };
                 let large = self.large(step.slot, bytes, false);
-                (Record { op, align_log2, ..record }.with_bytes(bytes), large)
+                (
+                    Record {
+                        op,
+                        align_log2,
+                        ..record
+                    }
+                    .with_bytes(bytes),
+                    large,
+                )
             }
             StepKind::Resize { bytes, touch } => {
                 self.touches.end(step.slot, touch);
                 let large = self.large(step.slot, bytes, true);
-                (Record { op: op::RESIZE, ..record }.with_bytes(bytes), large)
+                (
+                    Record {
+                        op: op::RESIZE,
+                        ..record
+                    }
+                    .with_bytes(bytes),
+                    large,
+                )
             }
             _ => {
                 if let StepKind::Free { touch } = step.kind {
                     self.touches.end(step.slot, touch);
                 }
-                (Record { op: op::FREE, ..record }, None)
+                (
+                    Record {
+                        op: op::FREE,
+                        ..record
+                    },
+                    None,
+                )
             }
         }
     }
@@ -217,7 +267,11 @@ impl Writer {
             life.first_epoch = life.first_epoch.min(epoch);
             life.last_epoch = epoch;
             let count = of_thread.len() as u32;
-            self.segments.push(Segment { thread, count, first: self.written });
+            self.segments.push(Segment {
+                thread,
+                count,
+                first: self.written,
+            });
             for waiting in of_thread {
                 if let Some(id) = waiting.large {
                     self.touches.at(id, self.written);
@@ -227,7 +281,11 @@ impl Writer {
             }
         }
         let segments = self.segments.len() as u32 - first_segment;
-        self.epochs.push(Epoch { time_ns: self.epoch_ns, first_segment, segments });
+        self.epochs.push(Epoch {
+            time_ns: self.epoch_ns,
+            first_segment,
+            segments,
+        });
         waiting.clear();
         self.waiting = waiting;
         Ok(())
@@ -237,8 +295,12 @@ impl Writer {
         let bytes: &[u8] = bytemuck::cast_slice(entries);
         self.file.write_all(bytes)?;
         let padded = (bytes.len() as u64).next_multiple_of(16);
-        self.file.write_all(&[0; 16][..(padded - bytes.len() as u64) as usize])?;
-        let section = Section { at: *at, count: entries.len() as u64 };
+        self.file
+            .write_all(&[0; 16][..(padded - bytes.len() as u64) as usize])?;
+        let section = Section {
+            at: *at,
+            count: entries.len() as u64,
+        };
         *at += padded;
         Ok(section)
     }
@@ -253,9 +315,15 @@ impl Writer {
             self.end_epoch()?;
         }
         let record_bytes = size_of::<Record>() as u64;
-        let records = Section { at: HEADER_BYTES as u64, count: self.written };
+        let records = Section {
+            at: HEADER_BYTES as u64,
+            count: self.written,
+        };
         let mut at = records.at + self.written * record_bytes;
-        let (segments, epochs) = (std::mem::take(&mut self.segments), std::mem::take(&mut self.epochs));
+        let (segments, epochs) = (
+            std::mem::take(&mut self.segments),
+            std::mem::take(&mut self.epochs),
+        );
         let plan = Plan {
             magic: PLAN_MAGIC,
             version: VERSION,
@@ -269,7 +337,10 @@ impl Writer {
             samples: self.section(&mut at, samples)?,
             length_ns,
         };
-        let file = self.file.into_inner().map_err(|failed| failed.into_error())?;
+        let file = self
+            .file
+            .into_inner()
+            .map_err(|failed| failed.into_error())?;
         file.write_all_at(bytemuck::bytes_of(&plan), 0)?;
         let touch_at = std::mem::offset_of!(Record, touch) as u64;
         for (record, share) in self.touches.shares() {

@@ -39,9 +39,15 @@ impl Runner<'_> {
     /// The replayer cannot be started, or its outcome not be read. An allocator that crashes is an outcome.
     pub fn run(&self, arm: &Arm, is_over: &dyn Fn() -> bool) -> Result<Ran, ReplayError> {
         let outcome = self.folder.join("outcome");
-        let failed = |source| ReplayError::Outcome { path: outcome.clone(), source };
+        let failed = |source| ReplayError::Outcome {
+            path: outcome.clone(),
+            source,
+        };
         outcome::create(&outcome, self.planned.sample_times.len()).map_err(failed)?;
-        let start = |source| ReplayError::Start { path: self.replayer.to_path_buf(), source };
+        let start = |source| ReplayError::Start {
+            path: self.replayer.to_path_buf(),
+            source,
+        };
         let mut command = self.command(arm, &outcome).map_err(start)?;
         let child = command.spawn().map_err(start)?;
         let end = self.wait(child, is_over)?;
@@ -56,7 +62,10 @@ impl Runner<'_> {
     fn command(&self, arm: &Arm, outcome: &PathBuf) -> Result<Command, std::io::Error> {
         let mut command = Command::new(self.replayer);
         command.env_clear().arg(&self.planned.path).arg(outcome);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         // A terminal's Ctrl-C is ours to take.
         command.process_group(0);
         if let Some(preload) = arm.library.preload().map_err(std::io::Error::other)? {

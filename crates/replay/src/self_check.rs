@@ -45,10 +45,16 @@ impl SelfCheck {
         if curves.is_empty() {
             return Err("no replay on the recorded allocator finished".to_owned());
         }
-        let recorded: Vec<f64> = trace.samples.iter().map(|sample| sample.anon_bytes as f64).collect();
+        let recorded: Vec<f64> = trace
+            .samples
+            .iter()
+            .map(|sample| sample.anon_bytes as f64)
+            .collect();
         let replayed: Vec<f64> = (0..recorded.len())
             .map(|at| {
-                let points = curves.iter().map(|curve| curve.0.get(at).copied().unwrap_or(0.0));
+                let points = curves
+                    .iter()
+                    .map(|curve| curve.0.get(at).copied().unwrap_or(0.0));
                 points.sum::<f64>() / curves.len() as f64
             })
             .collect();
@@ -57,7 +63,9 @@ impl SelfCheck {
 
     fn between(recorded: &Curve, replayed: &Curve) -> SelfCheck {
         let pairs = || recorded.0.iter().zip(&replayed.0);
-        let off = pairs().map(|(recorded, replayed)| (recorded - replayed).abs()).sum::<f64>()
+        let off = pairs()
+            .map(|(recorded, replayed)| (recorded - replayed).abs())
+            .sum::<f64>()
             / recorded.0.len().max(1) as f64;
         let mean = recorded.mean();
         let is_trusted = off <= (TRUSTED_SHARE * mean).max(SLACK_BYTES);
@@ -76,7 +84,12 @@ impl SelfCheck {
 
 /// The most likely cause of a difference.
 fn why(recorded: &Curve, replayed: &Curve) -> String {
-    let lower = recorded.0.iter().zip(&replayed.0).filter(|(recorded, replayed)| replayed < recorded).count();
+    let lower = recorded
+        .0
+        .iter()
+        .zip(&replayed.0)
+        .filter(|(recorded, replayed)| replayed < recorded)
+        .count();
     let is_lower = lower * 2 > recorded.0.len();
     match is_lower {
         true => {

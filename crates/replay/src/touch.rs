@@ -47,8 +47,19 @@ impl Touches {
     /// A large block is allocated, or has another size; its number.
     pub fn begin(&mut self, slot: u32, bytes: u64, was_resized: bool) -> usize {
         let id = self.all.len();
-        self.all.push(Large { record: u64::MAX, bytes, touch: None });
-        self.present.insert(slot, Present { id, fresh: None, was_resized });
+        self.all.push(Large {
+            record: u64::MAX,
+            bytes,
+            touch: None,
+        });
+        self.present.insert(
+            slot,
+            Present {
+                id,
+                fresh: None,
+                was_resized,
+            },
+        );
         id
     }
 
@@ -87,9 +98,15 @@ impl Touches {
             pages => share(self.resident[class], pages),
         };
         let of = move |large: &Large| {
-            (large.record, large.touch.unwrap_or_else(|| guess(class_of(large.bytes))))
+            (
+                large.record,
+                large.touch.unwrap_or_else(|| guess(class_of(large.bytes))),
+            )
         };
-        self.all.iter().map(of).filter(|(record, _)| *record != u64::MAX)
+        self.all
+            .iter()
+            .map(of)
+            .filter(|(record, _)| *record != u64::MAX)
     }
 
     /// Bytes of large blocks, and of those whose share was guessed.
@@ -110,7 +127,12 @@ impl Present {
         let fresh = self.fresh?;
         let untouched = end.pages.saturating_sub(fresh.resident);
         let is_known = untouched > 0 && untouched.saturating_mul(FRESH_PART) >= end.pages;
-        is_known.then(|| (end.resident.saturating_sub(fresh.resident).min(untouched), untouched))
+        is_known.then(|| {
+            (
+                end.resident.saturating_sub(fresh.resident).min(untouched),
+                untouched,
+            )
+        })
     }
 }
 
@@ -150,8 +172,15 @@ mod tests {
             touches.at(id, record);
         }
         let shares: Vec<_> = touches.shares().collect();
-        assert_eq!(shares, [(10, 127), (11, 127), (12, 127)], "the class, then all, is the guess");
-        assert_eq!(touches.guessed_bytes(), ((2 << 20) + 40_000, (1 << 20) + 40_000));
+        assert_eq!(
+            shares,
+            [(10, 127), (11, 127), (12, 127)],
+            "the class, then all, is the guess"
+        );
+        assert_eq!(
+            touches.guessed_bytes(),
+            ((2 << 20) + 40_000, (1 << 20) + 40_000)
+        );
     }
 
     #[test]

@@ -81,7 +81,10 @@ impl Trace {
     /// # Errors
     /// The file cannot be read, or is no trace of this version. Cut and damaged ones are read as far as they go.
     pub fn open(path: &Path) -> Result<Trace, TraceError> {
-        let failed = |source| TraceError::Read { path: path.to_path_buf(), source };
+        let failed = |source| TraceError::Read {
+            path: path.to_path_buf(),
+            source,
+        };
         let file = File::open(path).map_err(failed)?;
         let bytes = file.metadata().map_err(failed)?.len();
         let mut page = vec![0; (HEADER_BYTES.min(bytes)) as usize];
@@ -119,6 +122,9 @@ impl Trace {
         let last_image = events().map(|chunk| chunk.image).max().unwrap_or(0);
         let mut alive = Vec::new();
         for chunk in found.iter().filter(|chunk| chunk.kind != kind::EVENTS) {
+            if chunk.kind == kind::LARGE {
+                continue;
+            }
             let Some(bytes) = self.read_other(chunk) else {
                 continue;
             };
@@ -179,8 +185,15 @@ fn mark_alive(threads: &mut [ThreadChunks], alive: &[u32]) {
 fn order(thread: &mut ThreadChunks) -> u64 {
     thread.chunks.sort_by_key(|chunk| chunk.sequence);
     thread.chunks.dedup_by_key(|chunk| chunk.sequence);
-    let name = thread.chunks.last().map(|chunk| chunk.name).unwrap_or_default();
-    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    let name = thread
+        .chunks
+        .last()
+        .map(|chunk| chunk.name)
+        .unwrap_or_default();
+    let end = name
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(name.len());
     thread.name = String::from_utf8_lossy(&name[..end]).into_owned();
     let mut expected = 0;
     let mut missing = 0;
@@ -194,7 +207,8 @@ fn order(thread: &mut ThreadChunks) -> u64 {
 /// What is in use of a chunk; `None`: it cannot be read, or its checksum is another one.
 pub(crate) fn read_payload(file: &File, chunk: &Found, is_sealed: bool) -> Option<Vec<u8>> {
     let mut bytes = vec![0; chunk.payload_bytes as usize];
-    file.read_exact_at(&mut bytes, chunk.at + u64::from(CHUNK_HEADER_BYTES)).ok()?;
+    file.read_exact_at(&mut bytes, chunk.at + u64::from(CHUNK_HEADER_BYTES))
+        .ok()?;
     let is_right = !is_sealed || chunk.is_cut || crc32fast::hash(&bytes) == chunk.crc;
     is_right.then_some(bytes)
 }
@@ -242,7 +256,7 @@ fn parse(head: &[u8], at: u64, file_bytes: u64) -> Option<(Found, u32)> {
         && length.is_power_of_two()
         && (CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX).contains(&length)
         && (CHUNK_HEADER_BYTES..=length).contains(&used)
-        && (kind::EVENTS..=kind::ALIVE).contains(&kind);
+        && (kind::EVENTS..=kind::LARGE).contains(&kind);
     if !is_chunk {
         return None;
     }
@@ -260,7 +274,9 @@ fn parse(head: &[u8], at: u64, file_bytes: u64) -> Option<(Found, u32)> {
         first_ticks: u64_at(head, offset_of!(Chunk, first)),
         first_address: u64_at(head, offset_of!(Chunk, first) + 8),
         events: u32_at(head, offset_of!(Chunk, events)),
-        name: head[name_at..name_at + 16].try_into().expect("sixteen bytes"),
+        name: head[name_at..name_at + 16]
+            .try_into()
+            .expect("sixteen bytes"),
         is_cut: in_file < used,
     };
     Some((chunk, length))

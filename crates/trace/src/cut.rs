@@ -19,8 +19,16 @@ pub struct Window {
 }
 
 /// Facts of the whole trace that hold for a part of it.
-const FACTS_KEPT: &[&str] =
-    &["program", "allocator", "kernel", "thp", "cpus", "build_id", "usable_size", "mallctl"];
+const FACTS_KEPT: &[&str] = &[
+    "program",
+    "allocator",
+    "kernel",
+    "thp",
+    "cpus",
+    "build_id",
+    "usable_size",
+    "mallctl",
+];
 
 /// Writes the window to a new file.
 ///
@@ -36,7 +44,10 @@ pub fn cut(trace: &Trace, window: Window, out: &Path) -> Result<(), TraceError> 
             window.to_ns as f64 / 1e9,
             trace.facts.length_ns as f64 / 1e9
         );
-        return Err(TraceError::Empty { path: trace.path.clone(), why });
+        return Err(TraceError::Empty {
+            path: trace.path.clone(),
+            why,
+        });
     }
     let mut writer = TraceWriter::create(out)?;
     for thread in &trace.threads {
@@ -74,14 +85,33 @@ fn write(writer: &mut TraceWriter, time_ns: u64, step: &Step) -> Result<(), Trac
     };
     if let Some(touch) = touch {
         let (resident, pages) = (touch.resident, touch.pages);
-        writer.event(thread, time_ns, Event::Touched { of: TouchOf::Old, resident, pages })?;
+        writer.event(
+            thread,
+            time_ns,
+            Event::Touched {
+                of: TouchOf::Old,
+                resident,
+                pages,
+            },
+        )?;
     }
     let event = match step.kind {
-        StepKind::Allocate { how: Allocated::Malloc, bytes } => Event::Malloc { bytes, address },
-        StepKind::Allocate { how: Allocated::Calloc, bytes } => Event::Calloc { bytes, address },
-        StepKind::Allocate { how: Allocated::Aligned(align_log2), bytes } => {
-            Event::Aligned { bytes, address, align_log2 }
-        }
+        StepKind::Allocate {
+            how: Allocated::Malloc,
+            bytes,
+        } => Event::Malloc { bytes, address },
+        StepKind::Allocate {
+            how: Allocated::Calloc,
+            bytes,
+        } => Event::Calloc { bytes, address },
+        StepKind::Allocate {
+            how: Allocated::Aligned(align_log2),
+            bytes,
+        } => Event::Aligned {
+            bytes,
+            address,
+            align_log2,
+        },
         StepKind::Free { .. } => Event::Free { address },
         StepKind::Fresh { touch } => Event::Touched {
             of: TouchOf::New,
@@ -89,7 +119,13 @@ fn write(writer: &mut TraceWriter, time_ns: u64, step: &Step) -> Result<(), Trac
             pages: touch.pages,
         },
         StepKind::Resize { bytes, .. } => {
-            writer.event(thread, time_ns, Event::ReallocStart { address: step.old_address })?;
+            writer.event(
+                thread,
+                time_ns,
+                Event::ReallocStart {
+                    address: step.old_address,
+                },
+            )?;
             Event::ReallocEnd { bytes, address }
         }
     };
@@ -107,7 +143,12 @@ struct Inside {
 
 impl Steps<Merged> {
     fn peekable_window(self, window: Window) -> Inside {
-        Inside { steps: self, window, next: None, owners: Vec::new() }
+        Inside {
+            steps: self,
+            window,
+            next: None,
+            owners: Vec::new(),
+        }
     }
 }
 
@@ -115,7 +156,8 @@ impl Inside {
     /// Skips what lies before; what is live then: thread, bytes, address.
     fn skip_before(&mut self) -> Vec<(u32, u64, u64)> {
         // What is live is asked for before the first step of the window is taken.
-        let mut live: std::collections::BTreeMap<u64, (u32, u64)> = std::collections::BTreeMap::new();
+        let mut live: std::collections::BTreeMap<u64, (u32, u64)> =
+            std::collections::BTreeMap::new();
         for step in self.steps.by_ref() {
             if step.time_ns >= self.window.from_ns {
                 self.next = Some(step);
@@ -141,11 +183,13 @@ impl Inside {
             }
         }
         let live = live.into_iter();
-        live.map(|(address, (thread, bytes))| (thread, bytes, address)).collect()
+        live.map(|(address, (thread, bytes))| (thread, bytes, address))
+            .collect()
     }
 
     fn is_over(&self) -> bool {
-        self.next.is_none_or(|step| step.time_ns >= self.window.to_ns)
+        self.next
+            .is_none_or(|step| step.time_ns >= self.window.to_ns)
     }
 
     fn next_inside(&mut self) -> Option<Step> {

@@ -29,12 +29,20 @@ impl Damage {
             (self.foreign_bytes, "bytes that are no chunk"),
             (self.cut_chunks, "chunks that the end of the file cuts"),
             (self.checksums, "chunks with a wrong checksum, left out"),
-            (self.undecodable, "chunks with an undecodable event, left out from there"),
-            (self.missing_chunks, "chunks missing between others of their thread"),
+            (
+                self.undecodable,
+                "chunks with an undecodable event, left out from there",
+            ),
+            (
+                self.missing_chunks,
+                "chunks missing between others of their thread",
+            ),
             (self.lost_events, "events lost by that"),
         ];
         let kinds = kinds.into_iter().filter(|(count, _)| *count > 0);
-        kinds.map(|(count, what)| format!("{count} {what}")).collect()
+        kinds
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect()
     }
 
     /// Adds what another part of the reader found.

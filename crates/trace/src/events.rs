@@ -71,7 +71,10 @@ impl Events {
                 self.bytes = bytes;
                 self.left = u64::from(chunk.events);
                 let ticks = chunk.first_ticks.max(self.before.ticks);
-                self.before = Before { ticks, address: chunk.first_address };
+                self.before = Before {
+                    ticks,
+                    address: chunk.first_address,
+                };
             }
             None => {
                 self.bytes.clear();

@@ -57,7 +57,11 @@ fn memory_replay(out: &mut impl Write, tid: u32, step: &Step) -> io::Result<()> 
         },
         StepKind::Free { .. } => writeln!(out, "{tid}: free {address:#x}"),
         StepKind::Resize { bytes, .. } => {
-            writeln!(out, "{tid}: realloc {address:#x} {:#x} {bytes}", step.old_address)
+            writeln!(
+                out,
+                "{tid}: realloc {address:#x} {:#x} {bytes}",
+                step.old_address
+            )
         }
         StepKind::Fresh { .. } => Ok(()),
     }

@@ -55,7 +55,10 @@ pub(crate) fn parse(path: &Path, page: &[u8]) -> Result<Facts, TraceError> {
     if page.len() < MAGIC.len() || page[..MAGIC.len()] != MAGIC {
         return Err(TraceError::NoTrace { path });
     }
-    let damaged = |what| TraceError::Header { path: path.clone(), what };
+    let damaged = |what| TraceError::Header {
+        path: path.clone(),
+        what,
+    };
     if page.len() < HEADER_BYTES as usize {
         return Err(damaged("the file ends inside it"));
     }
@@ -70,8 +73,14 @@ pub(crate) fn parse(path: &Path, page: &[u8]) -> Result<Facts, TraceError> {
         return Err(damaged("its page size is none"));
     }
     let at = |offset| u64_at(page, offset);
-    let start = (at(offset_of!(Header, start_ticks)), at(offset_of!(Header, start_monotonic_ns)));
-    let end = (at(offset_of!(Header, end_ticks)), at(offset_of!(Header, end_monotonic_ns)));
+    let start = (
+        at(offset_of!(Header, start_ticks)),
+        at(offset_of!(Header, start_monotonic_ns)),
+    );
+    let end = (
+        at(offset_of!(Header, end_ticks)),
+        at(offset_of!(Header, end_monotonic_ns)),
+    );
     let scale = Scale::new(start, end).ok_or_else(|| damaged("its clocks did not advance"))?;
     let off_ticks = at(offset_of!(Header, off_ticks));
     Ok(Facts {
@@ -102,7 +111,9 @@ impl Facts {
             off_reason::REQUESTED => "its time was over (--for)",
             off_reason::NO_ROOM => "highwater was gone, or too slow to allocate disk blocks",
             off_reason::NO_MEMORY => "the file could not be mapped",
-            off_reason::CONFINED => "the program confined itself so that the recorder could not go on",
+            off_reason::CONFINED => {
+                "the program confined itself so that the recorder could not go on"
+            }
             _ => "a reason that this version does not know",
         })
     }

@@ -46,7 +46,9 @@ impl Merged {
         // A thread is opened when the time of its first chunk comes: not all are in memory at once.
         for (index, thread) in trace.threads.iter().enumerate() {
             if let Some(first) = thread.chunks.first() {
-                merged.queue.push(Reverse((first.first_ticks, index as u32)));
+                merged
+                    .queue
+                    .push(Reverse((first.first_ticks, index as u32)));
             }
         }
         merged
@@ -55,7 +57,9 @@ impl Merged {
     /// What was missing, as far as was read.
     pub fn damage(&self) -> Damage {
         let mut damage = Damage::default();
-        self.threads.iter().for_each(|thread| damage.add(&thread.damage));
+        self.threads
+            .iter()
+            .for_each(|thread| damage.add(&thread.damage));
         damage
     }
 
@@ -77,7 +81,10 @@ impl Iterator for Merged {
             };
             let event = self.next[thread as usize].take();
             if let Some(next) = self.advance(thread) {
-                let is_first = self.queue.peek().is_none_or(|other| (next, thread) <= other.0);
+                let is_first = self
+                    .queue
+                    .peek()
+                    .is_none_or(|other| (next, thread) <= other.0);
                 if is_first {
                     self.present = Some((next, thread));
                 } else {
@@ -86,7 +93,11 @@ impl Iterator for Merged {
             }
             // Without an event the thread was only opened.
             if let Some(event) = event {
-                return Some(TimedEvent { time_ns: self.scale.ns(ticks), thread, event });
+                return Some(TimedEvent {
+                    time_ns: self.scale.ns(ticks),
+                    thread,
+                    event,
+                });
             }
         }
     }

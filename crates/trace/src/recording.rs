@@ -29,7 +29,8 @@ const STEP_BYTES_MIN: u64 = 256 << 10;
 const ZEROS_BYTES: usize = 1 << 20;
 /// highwater's own chunks.
 const SAMPLES_CHUNK_BYTES: u32 = 64 << 10;
-const ALIVE_CHUNK_BYTES: u32 = 256 << 10;
+const ALIVE_CHUNK_BYTES: u32 = 64 << 10;
+const FACTS_CHUNK_BYTES: u32 = 16 << 10;
 /// Free space that is left to the service: this, or one part in twenty of the file system if that is less.
 const RESERVE_BYTES: u64 = 1 << 30;
 const RESERVE_PART: u64 = 20;
@@ -52,6 +53,7 @@ pub struct Recording {
     start_ns: u64,
     allocated_bytes: u64,
     max_bytes: u64,
+    facts: Option<Own>,
     samples: Option<Own>,
     alive: Option<Own>,
     is_full: bool,
@@ -80,8 +82,13 @@ impl Recording {
     /// It exists, cannot be made, or the disk is full.
     pub fn create(path: &Path, max_bytes: u64) -> Result<Recording, TraceError> {
         let failed = |source: Error| match source.kind() {
-            ErrorKind::AlreadyExists => TraceError::Exists { path: path.to_path_buf() },
-            _ => TraceError::Write { path: path.to_path_buf(), source },
+            ErrorKind::AlreadyExists => TraceError::Exists {
+                path: path.to_path_buf(),
+            },
+            _ => TraceError::Write {
+                path: path.to_path_buf(),
+                source,
+            },
         };
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600);
@@ -91,6 +98,10 @@ impl Recording {
             drop(std::fs::remove_file(path));
             return Err(failed(Error::from(ErrorKind::StorageFull)));
         }
+        // First of all, so that there is room for them whatever the program does.
+        recording.facts = recording.take(kind::FACTS, FACTS_CHUNK_BYTES);
+        recording.samples = recording.take(kind::SAMPLES, SAMPLES_CHUNK_BYTES);
+        recording.alive = recording.take(kind::ALIVE, ALIVE_CHUNK_BYTES);
         Ok(recording)
     }
 
@@ -108,7 +119,11 @@ impl Recording {
         };
         file.write_all_at(&page(&new), 0)?;
         // SAFETY: the file is ours alone but for the recorder, which shares these fields by atomics.
-        let map = unsafe { memmap2::MmapOptions::new().len(HEADER_BYTES as usize).map_mut(&file)? };
+        let map = unsafe {
+            memmap2::MmapOptions::new()
+                .len(HEADER_BYTES as usize)
+                .map_mut(&file)?
+        };
         Ok(Recording {
             path: path.to_path_buf(),
             file,
@@ -117,6 +132,7 @@ impl Recording {
             start_ns: start.1,
             allocated_bytes: HEADER_BYTES,
             max_bytes,
+            facts: None,
             samples: None,
             alive: None,
             is_full: false,
@@ -164,7 +180,10 @@ impl Recording {
     /// Allocates disk blocks ahead of the recorder. False: the disk has none to spare; the recorder uses what it has
     /// and then stops.
     pub fn grow(&mut self) -> bool {
-        let wanted = self.used_bytes().saturating_add(AHEAD_BYTES).min(self.max_bytes);
+        let wanted = self
+            .used_bytes()
+            .saturating_add(AHEAD_BYTES)
+            .min(self.max_bytes);
         if self.is_full || wanted < self.allocated_bytes.saturating_add(AHEAD_BYTES / 2) {
             let is_last = wanted == self.max_bytes && self.allocated_bytes < self.max_bytes;
             if self.is_full || !is_last {
@@ -183,10 +202,7 @@ impl Recording {
             }
             step = (step / 2).next_multiple_of(HEADER_BYTES);
         }
-        if step > 0 {
-            self.is_full = true;
-            self.set_off_reason(off_reason::DISK_FULL);
-        }
+        self.is_full = step > 0;
         step == 0
     }
 
@@ -197,13 +213,21 @@ impl Recording {
         let total = disk.f_blocks.saturating_mul(disk.f_frsize);
         let reserve_bytes = RESERVE_BYTES.min(total / RESERVE_PART);
         let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
-        self.kept = Ledge { free_bytes, reserve_bytes };
+        self.kept = Ledge {
+            free_bytes,
+            reserve_bytes,
+        };
         // Of a file system that does not know its size nothing can be asked.
         total == 0 || free_bytes >= bytes.saturating_add(reserve_bytes)
     }
 
     fn allocate(&self, bytes: u64) -> bool {
-        match fallocate(&self.file, FallocateFlags::empty(), self.allocated_bytes, bytes) {
+        match fallocate(
+            &self.file,
+            FallocateFlags::empty(),
+            self.allocated_bytes,
+            bytes,
+        ) {
             Ok(()) => true,
             Err(rustix::io::Errno::OPNOTSUPP) => self.write_zeros(bytes),
             Err(_) => false,
@@ -224,17 +248,15 @@ impl Recording {
         true
     }
 
-    /// The reason is written before it happens: the recorder's own is kept only where none stands there.
-    fn set_off_reason(&self, reason: u32) {
-        let none = off_reason::NONE;
-        let _ = self.header().off_reason.compare_exchange(none, reason, AcqRel, Relaxed);
-    }
-
     /// Nothing is recorded from now on.
     pub fn stop(&self) {
         let header = self.header();
-        self.set_off_reason(off_reason::REQUESTED);
-        if header.off_ticks.load(Relaxed) == 0 {
+        let (none, requested) = (off_reason::NONE, off_reason::REQUESTED);
+        if header
+            .off_reason
+            .compare_exchange(none, requested, AcqRel, Relaxed)
+            .is_ok()
+        {
             header.off_ticks.store(now(self.clock).0, Relaxed);
         }
         header.stop.store(1, Release);
@@ -246,10 +268,18 @@ impl Recording {
             let end = next.checked_add(u64::from(bytes))?;
             (next != CLOSED && end <= self.allocated_bytes).then_some(end)
         };
-        let at = self.header().next.fetch_update(AcqRel, Acquire, room).ok()?;
+        let at = self
+            .header()
+            .next
+            .fetch_update(AcqRel, Acquire, room)
+            .ok()?;
         let head = chunk_head(kind, bytes, CHUNK_HEADER_BYTES);
         self.file.write_all_at(&head, at).ok()?;
-        Some(Own { at, bytes, used: CHUNK_HEADER_BYTES })
+        Some(Own {
+            at,
+            bytes,
+            used: CHUNK_HEADER_BYTES,
+        })
     }
 
     /// Appends to a chunk of highwater's own. False: it is full.
@@ -259,7 +289,10 @@ impl Recording {
             return false;
         }
         let used_at = own.at + offset_of!(Chunk, used) as u64;
-        let is_written = self.file.write_all_at(bytes, own.at + u64::from(own.used)).is_ok()
+        let is_written = self
+            .file
+            .write_all_at(bytes, own.at + u64::from(own.used))
+            .is_ok()
             && self.file.write_all_at(&end.to_le_bytes(), used_at).is_ok();
         own.used = end;
         is_written
@@ -267,12 +300,22 @@ impl Recording {
 
     /// Adds facts: lines `name=value`. Line breaks in a value become blanks.
     pub fn add_facts(&mut self, facts: &[(&str, String)]) {
-        let lines = facts.iter().map(|(name, value)| format!("{name}={}\n", value.replace('\n', " ")));
+        let lines = facts
+            .iter()
+            .map(|(name, value)| format!("{name}={}\n", value.replace('\n', " ")));
         let text: String = lines.collect();
-        let needed = (text.len() as u32 + CHUNK_HEADER_BYTES).next_power_of_two();
-        if let Some(mut own) = self.take(kind::FACTS, needed.clamp(4096, trace_abi::CHUNK_BYTES_MAX)) {
-            self.append(&mut own, text.as_bytes());
+        self.facts = self.with_room(self.facts, kind::FACTS, FACTS_CHUNK_BYTES, text.as_bytes());
+    }
+
+    /// Appends to a chunk of highwater's own, or to a new one where it is full; the one that goes on.
+    fn with_room(&self, own: Option<Own>, kind: u16, bytes: u32, what: &[u8]) -> Option<Own> {
+        let mut own = own;
+        if own.as_mut().is_some_and(|own| self.append(own, what)) {
+            return own;
         }
+        let mut next = self.take(kind, bytes)?;
+        self.append(&mut next, what);
+        Some(next)
     }
 
     /// Adds a sample, and notes the clocks of this instant.
@@ -282,14 +325,7 @@ impl Recording {
         header.end_monotonic_ns.store(monotonic_ns, Relaxed);
         header.end_ticks.store(ticks, Relaxed);
         let bytes = sample_bytes(sample);
-        let mut own = self.samples.take();
-        if !own.as_mut().is_some_and(|own| self.append(own, &bytes)) {
-            own = self.take(kind::SAMPLES, SAMPLES_CHUNK_BYTES);
-            if let Some(own) = own.as_mut() {
-                self.append(own, &bytes);
-            }
-        }
-        self.samples = own;
+        self.samples = self.with_room(self.samples, kind::SAMPLES, SAMPLES_CHUNK_BYTES, &bytes);
     }
 
     /// Time since the start of the trace, ns.
@@ -299,10 +335,14 @@ impl Recording {
 
     /// Notes which threads are alive, in place of those noted before.
     pub fn set_alive(&mut self, tids: &[u32]) {
-        let mut own = self.alive.or_else(|| self.take(kind::ALIVE, ALIVE_CHUNK_BYTES));
+        let mut own = self.alive;
         if let Some(own) = own.as_mut() {
             let most = (own.bytes - CHUNK_HEADER_BYTES) as usize / 4;
-            let bytes: Vec<u8> = tids.iter().take(most).flat_map(|tid| tid.to_le_bytes()).collect();
+            let bytes: Vec<u8> = tids
+                .iter()
+                .take(most)
+                .flat_map(|tid| tid.to_le_bytes())
+                .collect();
             own.used = CHUNK_HEADER_BYTES;
             self.append(own, &bytes);
         }
@@ -315,7 +355,17 @@ impl Recording {
     /// # Errors
     /// The file cannot be written.
     pub fn finish(self) -> Result<Finished, TraceError> {
-        let failed = |source| TraceError::Write { path: self.path.clone(), source };
+        let failed = |source| TraceError::Write {
+            path: self.path.clone(),
+            source,
+        };
+        if self.is_full {
+            let (no_room, full) = (off_reason::NO_ROOM, off_reason::DISK_FULL);
+            let _ = self
+                .header()
+                .off_reason
+                .compare_exchange(no_room, full, AcqRel, Relaxed);
+        }
         let bytes = match self.header().next.swap(CLOSED, AcqRel) {
             CLOSED => self.allocated_bytes,
             next => next,
@@ -331,8 +381,10 @@ impl Recording {
                 continue;
             };
             let crc = crc32fast::hash(&payload).to_le_bytes();
-            self.file.write_all_at(&crc, chunk.at + offset_of!(Chunk, crc) as u64)?;
+            self.file
+                .write_all_at(&crc, chunk.at + offset_of!(Chunk, crc) as u64)?;
         }
-        self.file.write_all_at(&1u32.to_le_bytes(), offset_of!(Header, sealed) as u64)
+        self.file
+            .write_all_at(&1u32.to_le_bytes(), offset_of!(Header, sealed) as u64)
     }
 }

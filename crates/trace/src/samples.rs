@@ -39,7 +39,9 @@ pub(crate) fn sample_bytes(sample: &Sample) -> [u8; SAMPLE_BYTES] {
 pub(crate) fn parse_facts(bytes: &[u8]) -> Vec<(String, String)> {
     let text = String::from_utf8_lossy(bytes);
     let pairs = text.lines().filter_map(|line| line.split_once('='));
-    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    pairs
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
 }
 
 /// Thread ids.

@@ -31,13 +31,23 @@ pub struct Touch {
 /// What happens to a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepKind {
-    Allocate { how: Allocated, bytes: u64 },
+    Allocate {
+        how: Allocated,
+        bytes: u64,
+    },
     /// `touch`: what was resident of it, where that is known.
-    Free { touch: Option<Touch> },
+    Free {
+        touch: Option<Touch>,
+    },
     /// The block has another size now; `touch` is of the block before.
-    Resize { bytes: u64, touch: Option<Touch> },
+    Resize {
+        bytes: u64,
+        touch: Option<Touch>,
+    },
     /// What was resident of a large block when it had just been allocated.
-    Fresh { touch: Touch },
+    Fresh {
+        touch: Touch,
+    },
 }
 
 /// One operation of the program.
@@ -125,7 +135,9 @@ impl<I: Iterator<Item = TimedEvent>> Steps<I> {
 
     /// Blocks that are live now: slot, address, bytes.
     pub fn live(&self) -> impl Iterator<Item = (u32, u64, u64)> {
-        self.live.iter().map(|(address, live)| (live.slot, *address, live.bytes))
+        self.live
+            .iter()
+            .map(|(address, live)| (live.slot, *address, live.bytes))
     }
 
     fn thread(&mut self, index: u32) -> &mut OfThread {
@@ -229,9 +241,11 @@ impl<I: Iterator<Item = TimedEvent>> Steps<I> {
             Event::Calloc { bytes, address } => {
                 Some(self.allocate(at, Allocated::Calloc, bytes, address))
             }
-            Event::Aligned { bytes, address, align_log2 } => {
-                Some(self.allocate(at, Allocated::Aligned(align_log2), bytes, address))
-            }
+            Event::Aligned {
+                bytes,
+                address,
+                align_log2,
+            } => Some(self.allocate(at, Allocated::Aligned(align_log2), bytes, address)),
             Event::Free { address } => self.free(at, address),
             Event::ReallocStart { address } => {
                 self.resize_starts(at, address);
@@ -244,7 +258,11 @@ impl<I: Iterator<Item = TimedEvent>> Steps<I> {
                 }
                 None
             }
-            Event::Touched { of, resident, pages } => {
+            Event::Touched {
+                of,
+                resident,
+                pages,
+            } => {
                 let touch = Touch { resident, pages };
                 let thread = self.thread(at.thread);
                 match of {
@@ -261,7 +279,14 @@ impl<I: Iterator<Item = TimedEvent>> Steps<I> {
 }
 
 fn step(at: &TimedEvent, slot: u32, address: u64, kind: StepKind) -> Step {
-    Step { time_ns: at.time_ns, thread: at.thread, slot, address, old_address: address, kind }
+    Step {
+        time_ns: at.time_ns,
+        thread: at.thread,
+        slot,
+        address,
+        old_address: address,
+        kind,
+    }
 }
 
 impl<I: Iterator<Item = TimedEvent>> Iterator for Steps<I> {

@@ -67,7 +67,9 @@ pub(crate) fn realtime_ns() -> u64 {
 
 fn read_ns(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
-    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+    (time.tv_sec as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(time.tv_nsec as u64)
 }
 
 /// Two readings some time apart.
@@ -92,7 +94,10 @@ impl Scale {
     pub fn new(start: (u64, u64), end: (u64, u64)) -> Option<Scale> {
         let ticks = end.0.checked_sub(start.0).filter(|ticks| *ticks > 0)?;
         let ns = end.1.checked_sub(start.1).filter(|ns| *ns > 0)?;
-        Some(Scale { start_ticks: start.0, ns_per_tick: ns as f64 / ticks as f64 })
+        Some(Scale {
+            start_ticks: start.0,
+            ns_per_tick: ns as f64 / ticks as f64,
+        })
     }
 
     /// Since the start; 0 for what lies before it.
@@ -120,6 +125,9 @@ mod tests {
         let (ticks, ns) = now(clock);
         let by_scale = scale.ns(ticks) as f64;
         let by_clock = (ns - start.1) as f64;
-        assert!((by_scale / by_clock - 1.0).abs() < 0.05, "{by_scale} {by_clock}");
+        assert!(
+            (by_scale / by_clock - 1.0).abs() < 0.05,
+            "{by_scale} {by_clock}"
+        );
     }
 }

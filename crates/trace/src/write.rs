@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use trace_abi::chunk::{CHUNK_HEADER_BYTES, Chunk, Sample, next_bytes};
 use trace_abi::event::{self, Before};
 use trace_abi::{
-    CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, CHUNK_MAGIC, EVENT_BYTES_MAX, Event, HEADER_BYTES, Header, kind,
-    state,
+    CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, CHUNK_MAGIC, EVENT_BYTES_MAX, Event, HEADER_BYTES, Header,
+    kind, state,
 };
 
 use crate::error::TraceError;
@@ -21,7 +21,11 @@ use crate::ticks::Clock;
 /// The header of a chunk of highwater's own.
 pub(crate) fn chunk_head(kind: u16, bytes: u32, used: u32) -> [u8; CHUNK_HEADER_BYTES as usize] {
     let mut head = [0; CHUNK_HEADER_BYTES as usize];
-    put(&mut head, offset_of!(Chunk, magic), &CHUNK_MAGIC.to_le_bytes());
+    put(
+        &mut head,
+        offset_of!(Chunk, magic),
+        &CHUNK_MAGIC.to_le_bytes(),
+    );
     put(&mut head, offset_of!(Chunk, kind), &kind.to_le_bytes());
     put(&mut head, offset_of!(Chunk, image), &1u16.to_le_bytes());
     put(&mut head, offset_of!(Chunk, bytes), &bytes.to_le_bytes());
@@ -68,11 +72,21 @@ impl TraceWriter {
     /// It exists, or cannot be made.
     pub fn create(path: &Path) -> Result<TraceWriter, TraceError> {
         let failed = |source: Error| match source.kind() {
-            ErrorKind::AlreadyExists => TraceError::Exists { path: path.to_path_buf() },
-            _ => TraceError::Write { path: path.to_path_buf(), source },
+            ErrorKind::AlreadyExists => TraceError::Exists {
+                path: path.to_path_buf(),
+            },
+            _ => TraceError::Write {
+                path: path.to_path_buf(),
+                source,
+            },
         };
         let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create_new(true).mode(0o600).open(path);
+        let file = options
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path);
         Ok(TraceWriter {
             path: path.to_path_buf(),
             file: file.map_err(failed)?,
@@ -88,7 +102,11 @@ impl TraceWriter {
     /// Adds a thread; its number.
     pub fn thread(&mut self, tid: u32, name: &str, is_alive: bool) -> u32 {
         let filling = Filling::new(CHUNK_BYTES_MIN, 0, Before::default());
-        self.threads.push(OfThread { tid, name: name.to_owned(), filling });
+        self.threads.push(OfThread {
+            tid,
+            name: name.to_owned(),
+            filling,
+        });
         if is_alive {
             self.alive.extend(tid.to_le_bytes());
         }
@@ -104,7 +122,11 @@ impl TraceWriter {
         let filling = &mut self.threads[thread as usize].filling;
         let used = filling.payload.len() as u32 + CHUNK_HEADER_BYTES;
         if used + EVENT_BYTES_MAX as u32 > filling.bytes {
-            let next = Filling::new(next_bytes(filling.bytes), filling.sequence + 1, filling.before);
+            let next = Filling::new(
+                next_bytes(filling.bytes),
+                filling.sequence + 1,
+                filling.before,
+            );
             let full = std::mem::replace(filling, next);
             self.write_chunk(thread, &full)?;
         }
@@ -126,7 +148,8 @@ impl TraceWriter {
 
     /// Adds a fact.
     pub fn fact(&mut self, name: &str, value: &str) {
-        self.facts.push_str(&format!("{name}={}\n", value.replace('\n', " ")));
+        self.facts
+            .push_str(&format!("{name}={}\n", value.replace('\n', " ")));
     }
 
     /// Writes what is left, and the header.
@@ -154,7 +177,11 @@ impl TraceWriter {
                 let length = length.max(CHUNK_BYTES_MIN);
                 let mut head =
                     chunk_head(kind, length, part.len() as u32 + CHUNK_HEADER_BYTES).to_vec();
-                put(&mut head, offset_of!(Chunk, crc), &crc32fast::hash(part).to_le_bytes());
+                put(
+                    &mut head,
+                    offset_of!(Chunk, crc),
+                    &crc32fast::hash(part).to_le_bytes(),
+                );
                 self.write(&head, part, length)?;
             }
         }
@@ -174,12 +201,26 @@ impl TraceWriter {
         let next = self.at.to_le_bytes();
         put(&mut page, offset_of!(Header, next), &next);
         put(&mut page, offset_of!(Header, limit), &next);
-        put(&mut page, offset_of!(Header, state), &state::TAKEN.to_le_bytes());
+        put(
+            &mut page,
+            offset_of!(Header, state),
+            &state::TAKEN.to_le_bytes(),
+        );
         put(&mut page, offset_of!(Header, images), &1u32.to_le_bytes());
-        put(&mut page, offset_of!(Header, threads), &(self.threads.len() as u32).to_le_bytes());
+        put(
+            &mut page,
+            offset_of!(Header, threads),
+            &(self.threads.len() as u32).to_le_bytes(),
+        );
         put(&mut page, offset_of!(Header, sealed), &1u32.to_le_bytes());
-        let written = self.file.write_all_at(&page, 0).and_then(|()| self.file.set_len(self.at));
-        written.map_err(|source| TraceError::Write { path: self.path.clone(), source })
+        let written = self
+            .file
+            .write_all_at(&page, 0)
+            .and_then(|()| self.file.set_len(self.at));
+        written.map_err(|source| TraceError::Write {
+            path: self.path.clone(),
+            source,
+        })
     }
 
     fn write_chunk(&mut self, number: u32, filling: &Filling) -> Result<(), TraceError> {
@@ -188,10 +229,25 @@ impl TraceWriter {
         let thread = &self.threads[number as usize];
         put(&mut head, offset_of!(Chunk, thread), &number.to_le_bytes());
         put(&mut head, offset_of!(Chunk, tid), &thread.tid.to_le_bytes());
-        put(&mut head, offset_of!(Chunk, sequence), &filling.sequence.to_le_bytes());
-        put(&mut head, offset_of!(Chunk, events), &filling.events.to_le_bytes());
-        put(&mut head, offset_of!(Chunk, crc), &crc32fast::hash(&filling.payload).to_le_bytes());
-        for (at, place) in [(offset_of!(Chunk, first), filling.first), (offset_of!(Chunk, last), filling.before)] {
+        put(
+            &mut head,
+            offset_of!(Chunk, sequence),
+            &filling.sequence.to_le_bytes(),
+        );
+        put(
+            &mut head,
+            offset_of!(Chunk, events),
+            &filling.events.to_le_bytes(),
+        );
+        put(
+            &mut head,
+            offset_of!(Chunk, crc),
+            &crc32fast::hash(&filling.payload).to_le_bytes(),
+        );
+        for (at, place) in [
+            (offset_of!(Chunk, first), filling.first),
+            (offset_of!(Chunk, last), filling.before),
+        ] {
             put(&mut head, at, &place.ticks.to_le_bytes());
             put(&mut head, at + 8, &place.address.to_le_bytes());
         }
@@ -207,7 +263,10 @@ impl TraceWriter {
             .file
             .write_all_at(head, self.at)
             .and_then(|()| self.file.write_all_at(payload, behind));
-        written.map_err(|source| TraceError::Write { path: self.path.clone(), source })?;
+        written.map_err(|source| TraceError::Write {
+            path: self.path.clone(),
+            source,
+        })?;
         self.at += u64::from(length);
         Ok(())
     }
@@ -215,7 +274,17 @@ impl TraceWriter {
 
 impl Filling {
     fn new(bytes: u32, sequence: u32, before: Before) -> Filling {
-        let first = Before { ticks: before.ticks, address: 0 };
-        Filling { bytes, sequence, first, before: first, payload: Vec::new(), events: 0 }
+        let first = Before {
+            ticks: before.ticks,
+            address: 0,
+        };
+        Filling {
+            bytes,
+            sequence,
+            first,
+            before: first,
+            payload: Vec::new(),
+            events: 0,
+        }
     }
 }

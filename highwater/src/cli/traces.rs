@@ -83,7 +83,12 @@ pub fn run(args: &TraceArgs) -> anyhow::Result<u8> {
     match &args.action {
         Action::Info { file, json } => info(file, *json),
         Action::Check { file } => check(file),
-        Action::Cut { file, from, to, out } => cut_out(file, *from, *to, out),
+        Action::Cut {
+            file,
+            from,
+            to,
+            out,
+        } => cut_out(file, *from, *to, out),
         Action::Export { file, format } => print_text(file, *format),
     }
 }
@@ -192,10 +197,16 @@ fn thread_lines(trace: &Trace) -> Vec<String> {
     for thread in threads.iter().take(THREADS_SHOWN) {
         let end = if thread.is_alive { "" } else { ", ended" };
         let events = counted(thread.events, "event", "events");
-        lines.push(format!("           {} {}: {events}{end}", thread.tid, thread.name));
+        lines.push(format!(
+            "           {} {}: {events}{end}",
+            thread.tid, thread.name
+        ));
     }
     if threads.len() > THREADS_SHOWN {
-        lines.push(format!("           and {} more", threads.len() - THREADS_SHOWN));
+        lines.push(format!(
+            "           and {} more",
+            threads.len() - THREADS_SHOWN
+        ));
     }
     lines
 }
@@ -206,17 +217,27 @@ fn missing_lines(trace: &Trace, summary: &Summary) -> Vec<String> {
         lines.push(format!("stopped    {why}"));
     }
     if !trace.facts.is_sealed {
-        lines.push("unsealed   highwater was killed before it finished the file: no checksums".to_owned());
+        lines.push(
+            "unsealed   highwater was killed before it finished the file: no checksums".to_owned(),
+        );
     }
     if summary.pairing.unknown_frees > 0 {
         let frees = counted(summary.pairing.unknown_frees, "free", "frees");
-        lines.push(format!("unpaired   {frees} of blocks that the trace does not know"));
+        lines.push(format!(
+            "unpaired   {frees} of blocks that the trace does not know"
+        ));
     }
     if summary.pairing.unseen_frees > 0 {
         let blocks = counted(summary.pairing.unseen_frees, "block", "blocks");
         lines.push(format!("unpaired   {blocks} whose free is missing"));
     }
-    lines.extend(summary.damage.lines().into_iter().map(|line| format!("damaged    {line}")));
+    lines.extend(
+        summary
+            .damage
+            .lines()
+            .into_iter()
+            .map(|line| format!("damaged    {line}")),
+    );
     lines
 }
 
@@ -227,10 +248,16 @@ fn check(file: &Path) -> anyhow::Result<u8> {
     let events = counted(trace.events(), "event", "events");
     if !summary.damage.is_any() && trace.facts.is_sealed {
         let notes = missing.iter().map(|line| format!("{line}\n"));
-        out::print(&format!("whole: {events}, every checksum right\n{}", notes.collect::<String>()))?;
+        out::print(&format!(
+            "whole: {events}, every checksum right\n{}",
+            notes.collect::<String>()
+        ))?;
         return Ok(exit::DONE);
     }
-    out::print(&format!("not whole: {events} by its headers\n{}\n", missing.join("\n")))?;
+    out::print(&format!(
+        "not whole: {events} by its headers\n{}\n",
+        missing.join("\n")
+    ))?;
     Ok(exit::FAILED)
 }
 
@@ -266,7 +293,10 @@ fn print_text(file: &Path, form: Form) -> anyhow::Result<u8> {
     match written {
         Ok(mut damage) => {
             damage.add(&trace.damage);
-            damage.lines().iter().for_each(|line| say!("highwater: damaged: {line}"));
+            damage
+                .lines()
+                .iter()
+                .for_each(|line| say!("highwater: damaged: {line}"));
             Ok(exit::DONE)
         }
         // A reader that closed its end (`| head`).

@@ -46,7 +46,11 @@ pub unsafe extern "C-unwind" fn free(block: Ptr) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn memalign(align: usize, bytes: usize) -> Ptr {
     // SAFETY: the caller's contract, which is C's; the next library's function has the same.
-    unsafe { hand_out_or_refuse(How::aligned(align), bytes, move || (next().memalign)(align, bytes)) }
+    unsafe {
+        hand_out_or_refuse(How::aligned(align), bytes, move || {
+            (next().memalign)(align, bytes)
+        })
+    }
 }
 
 /// # Safety
@@ -54,7 +58,11 @@ pub unsafe extern "C-unwind" fn memalign(align: usize, bytes: usize) -> Ptr {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn aligned_alloc(align: usize, bytes: usize) -> Ptr {
     // SAFETY: the caller's contract, which is C's; the next library's function has the same.
-    unsafe { hand_out_or_refuse(How::aligned(align), bytes, move || (next().aligned_alloc)(align, bytes)) }
+    unsafe {
+        hand_out_or_refuse(How::aligned(align), bytes, move || {
+            (next().aligned_alloc)(align, bytes)
+        })
+    }
 }
 
 /// # Safety

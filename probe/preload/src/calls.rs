@@ -28,11 +28,7 @@ pub unsafe fn hand_out(how: How, bytes: usize, call: impl FnOnce() -> Ptr + Copy
 /// The same for a call that may well refuse (an alignment that is none): a refusal is not counted. Where
 /// [`hand_out`] jumps to the allocator it cannot see one; small blocks are refused to a process at its end.
 #[inline(always)]
-pub unsafe fn hand_out_or_refuse(
-    how: How,
-    bytes: usize,
-    call: impl FnOnce() -> Ptr + Copy,
-) -> Ptr {
+pub unsafe fn hand_out_or_refuse(how: How, bytes: usize, call: impl FnOnce() -> Ptr + Copy) -> Ptr {
     // SAFETY: a row that a thread finds in its own storage is its own, and lives as long as the process.
     unsafe {
         let row = thread::row();

@@ -13,6 +13,7 @@ mod calls;
 mod cpp;
 mod early;
 mod forms;
+mod large;
 mod learning;
 mod life;
 mod locked;

@@ -11,9 +11,7 @@ use heap::{Bytes, Calls, Errno, Home, Probe, Settings};
 
 use crate::next::{Ptr, next};
 use crate::thread::Inside;
-use crate::{
-    ARENA, FILTER, anchor, early, forms, measure, next, recorder, slow, thread, usable,
-};
+use crate::{ARENA, FILTER, anchor, early, forms, measure, next, recorder, slow, thread, usable};
 
 /// Where the process is.
 pub enum Stage {

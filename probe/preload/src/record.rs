@@ -12,7 +12,7 @@ use trace_abi::{Event, TOUCH_BYTES_MIN, TouchOf, chunk};
 use crate::next::Ptr;
 use crate::recorder::{self, Recorder};
 use crate::thread::{self, Local, flag};
-use crate::{FILTER, early, life, usable};
+use crate::{FILTER, early, life};
 
 /// By which kind of call a block was asked for.
 #[derive(Clone, Copy)]
@@ -30,7 +30,11 @@ impl How {
     /// Of an alignment; every block has 16.
     #[inline(always)]
     pub fn aligned(align: usize) -> How {
-        if align > 16 { How::Aligned(align) } else { How::Malloc }
+        if align > 16 {
+            How::Aligned(align)
+        } else {
+            How::Malloc
+        }
     }
 
     #[inline(always)]
@@ -40,7 +44,11 @@ impl How {
             How::Calloc => Event::Calloc { bytes, address },
             How::Aligned(align) => {
                 let align_log2 = align.trailing_zeros().min(63) as u8;
-                Event::Aligned { bytes, address, align_log2 }
+                Event::Aligned {
+                    bytes,
+                    address,
+                    align_log2,
+                }
             }
         }
     }
@@ -85,7 +93,12 @@ pub unsafe fn free(block: Ptr, call: impl FnOnce() + Copy) {
             return;
         }
         if let Some(writer) = Writer::enter() {
-            writer.put(writer.recorder.ticks(), Event::Free { address: block as u64 });
+            writer.put(
+                writer.recorder.ticks(),
+                Event::Free {
+                    address: block as u64,
+                },
+            );
         }
         call()
     }
@@ -98,7 +111,14 @@ pub unsafe fn freed_at(ticks: u64, block: Ptr) {
         && let Some(writer) = unsafe { Writer::enter() }
     {
         // SAFETY: this thread's chunk.
-        unsafe { writer.put(ticks, Event::Free { address: block as u64 }) };
+        unsafe {
+            writer.put(
+                ticks,
+                Event::Free {
+                    address: block as u64,
+                },
+            )
+        };
     }
 }
 
@@ -111,7 +131,12 @@ pub unsafe fn resize(block: Ptr, bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr 
             may_leave(block);
         }
         if let Some(writer) = Writer::enter() {
-            writer.put(writer.recorder.ticks(), Event::ReallocStart { address: block as u64 });
+            writer.put(
+                writer.recorder.ticks(),
+                Event::ReallocStart {
+                    address: block as u64,
+                },
+            );
         }
         let moved = call();
         let Some(writer) = Writer::enter() else {
@@ -125,7 +150,7 @@ pub unsafe fn resize(block: Ptr, bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr 
         };
         writer.put(writer.recorder.ticks(), event);
         if bytes >= TOUCH_BYTES_MIN && address != 0 {
-            let _ = FILTER.add(address);
+            is_entered(writer.recorder, address, bytes);
         }
         moved
     }
@@ -136,7 +161,11 @@ pub fn own_events() -> (usize, u32) {
     // SAFETY: this thread's words; its chunk stays mapped.
     unsafe {
         let chunk = (*thread::local()).chunk;
-        if chunk.is_null() { (0, 0) } else { (chunk as usize, (*chunk).events) }
+        if chunk.is_null() {
+            (0, 0)
+        } else {
+            (chunk as usize, (*chunk).events)
+        }
     }
 }
 
@@ -152,18 +181,20 @@ unsafe fn may_leave(block: Ptr) -> bool {
     if early::owns(block) {
         return false;
     }
-    // SAFETY: the caller's: a live block of the allocator's.
-    let bytes = unsafe { usable::by_call(block) };
-    if bytes < TOUCH_BYTES_MIN {
+    let Some(bytes) = recorder::get().and_then(|recorder| recorder.large.take(block as u64)) else {
         return true;
-    }
+    };
     let _errno = Errno::save();
     FILTER.remove(block as u64);
     // SAFETY: this thread's words and chunk.
     if let Some(writer) = unsafe { Writer::enter() }
         && let Some((resident, pages)) = recorder::resident(writer.recorder, block as u64, bytes)
     {
-        let event = Event::Touched { of: TouchOf::Old, resident, pages };
+        let event = Event::Touched {
+            of: TouchOf::Old,
+            resident,
+            pages,
+        };
         // SAFETY: as above.
         unsafe { writer.put(0, event) };
     }
@@ -174,13 +205,29 @@ unsafe fn may_leave(block: Ptr) -> bool {
 #[inline(never)]
 unsafe fn large_is_new(writer: &Writer, address: u64, bytes: u64) {
     let _errno = Errno::save();
-    let is_known = FILTER.add(address);
-    if is_known && let Some((resident, pages)) = recorder::resident(writer.recorder, address, bytes)
+    if is_entered(writer.recorder, address, bytes)
+        && let Some((resident, pages)) = recorder::resident(writer.recorder, address, bytes)
     {
-        let event = Event::Touched { of: TouchOf::New, resident, pages };
+        let event = Event::Touched {
+            of: TouchOf::New,
+            resident,
+            pages,
+        };
         // SAFETY: this thread's chunk.
         unsafe { writer.put(0, event) };
     }
+}
+
+/// Notes a large block, so that its free finds it. False: there is no room for it.
+fn is_entered(recorder: &Recorder, address: u64, bytes: u64) -> bool {
+    if !recorder.large.add(address, bytes) {
+        return false;
+    }
+    let is_known = FILTER.add(address);
+    if !is_known {
+        recorder.large.take(address);
+    }
+    is_known
 }
 
 /// The right to write into this thread's chunk, until it is dropped.

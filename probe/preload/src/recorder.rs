@@ -17,6 +17,7 @@ use trace_abi::{
     off_reason, state,
 };
 
+use crate::large::{Large, TABLE_BYTES};
 use crate::thread;
 
 /// Of an address space that is limited, the mapping takes at most one part in so many.
@@ -36,6 +37,8 @@ pub struct Recorder {
     image: u16,
     page_bytes: u64,
     has_tsc: bool,
+    /// Live large blocks.
+    pub large: Large,
 }
 
 // SAFETY: written once before it is published; all threads share what it points to by atomics.
@@ -63,7 +66,10 @@ pub unsafe fn start(path: &CStr) -> bool {
     }
     // SAFETY: as the caller says; the place is written before it is published.
     unsafe {
-        let file = libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW);
+        let file = libc::open(
+            path.as_ptr(),
+            libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW,
+        );
         if file < 0 {
             return false;
         }
@@ -92,14 +98,17 @@ unsafe fn open(file: c_int) -> Option<Recorder> {
         let header = map(file, mapped_bytes)?.cast::<Header>();
         // A core file of the program must not be larger for it.
         libc::madvise(header.cast(), mapped_bytes as usize, libc::MADV_DONTDUMP);
-        Some(Recorder {
+        let mut recorder = Recorder {
             header,
             mapped_bytes,
             own: own_word(),
             image,
             page_bytes: u64::from(page_bytes),
             has_tsc: clock == clock::TSC,
-        })
+            large: Large::new(std::ptr::null_mut(), 0),
+        };
+        recorder.take_table();
+        Some(recorder)
     }
 }
 
@@ -113,13 +122,23 @@ unsafe fn take(header: *mut Header) -> Option<u16> {
         }
         let pid = libc::getpid() as u32;
         let taking = (state::WAITING, state::TAKEN);
-        if header.state.compare_exchange(taking.0, taking.1, Relaxed, Relaxed).is_ok() {
+        if header
+            .state
+            .compare_exchange(taking.0, taking.1, Relaxed, Relaxed)
+            .is_ok()
+        {
             header.pid.store(pid, Relaxed);
         } else if header.pid.load(Relaxed) != pid || header.stop.load(Relaxed) != 0 {
             header.others.fetch_add(1, Relaxed);
             return None;
         }
-        Some(header.images.fetch_add(1, Relaxed).saturating_add(1).min(u32::from(u16::MAX)) as u16)
+        Some(
+            header
+                .images
+                .fetch_add(1, Relaxed)
+                .saturating_add(1)
+                .min(u32::from(u16::MAX)) as u16,
+        )
     }
 }
 
@@ -141,7 +160,10 @@ unsafe fn map(file: c_int, bytes: u64) -> Option<*mut c_void> {
 
 /// What of a limited address space the mapping may take.
 fn share_of_limit() -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: fills one record.
     let failed = unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) } != 0;
     if failed || limit.rlim_cur == libc::RLIM_INFINITY {
@@ -248,7 +270,11 @@ impl Recorder {
         unsafe {
             let header = &*self.header;
             let none = off_reason::NONE;
-            if header.off_reason.compare_exchange(none, reason, Relaxed, Relaxed).is_ok() {
+            if header
+                .off_reason
+                .compare_exchange(none, reason, Relaxed, Relaxed)
+                .is_ok()
+            {
                 header.off_ticks.store(self.ticks(), Relaxed);
             }
             header.state.store(state::OFF, Release);
@@ -299,28 +325,62 @@ impl Recorder {
             if before.is_null() {
                 (*chunk).tid = thread::tid();
             } else if u64::from((*before).bytes) >= self.page_bytes {
-                libc::syscall(libc::SYS_madvise, before, u64::from((*before).bytes), libc::MADV_DONTNEED);
+                libc::syscall(
+                    libc::SYS_madvise,
+                    before,
+                    u64::from((*before).bytes),
+                    libc::MADV_DONTNEED,
+                );
             }
             let name = (&raw mut (*chunk).name).cast::<u8>();
             libc::syscall(libc::SYS_prctl, libc::PR_GET_NAME, name);
         }
     }
 
-    fn reserve(&self, bytes: u32) -> Option<(u64, u32)> {
+    /// The table of large blocks lies in a chunk of the file. Without room for it no pages are counted.
+    fn take_table(&mut self) {
+        let Some(at) = self.reserve_exactly(TABLE_BYTES) else {
+            return;
+        };
+        // SAFETY: what is reserved is nobody else's, zero, and stays mapped.
+        unsafe {
+            let start = self.header.cast::<u8>().add(at as usize);
+            let chunk = start.cast::<Chunk>();
+            (*chunk).kind = kind::LARGE;
+            (*chunk).image = self.image;
+            (*chunk).bytes = TABLE_BYTES;
+            (*chunk).used.store(TABLE_BYTES, Relaxed);
+            (*chunk).magic = CHUNK_MAGIC;
+            let head = CHUNK_HEADER_BYTES as usize;
+            self.large = Large::new(start.add(head), TABLE_BYTES as usize - head);
+        }
+    }
+
+    fn reserve_exactly(&self, bytes: u32) -> Option<u64> {
         // SAFETY: mapped for good.
         let header = unsafe { &*self.header };
+        let limit = header.limit.load(Acquire).min(self.mapped_bytes);
+        let room = |next: u64| {
+            let end = next.checked_add(u64::from(bytes))?;
+            (next != CLOSED && end <= limit).then_some(end)
+        };
+        header.next.fetch_update(Relaxed, Relaxed, room).ok()
+    }
+
+    fn reserve(&self, bytes: u32) -> Option<(u64, u32)> {
         for bytes in [bytes, CHUNK_BYTES_MIN] {
-            let limit = header.limit.load(Acquire).min(self.mapped_bytes);
-            let room = |next: u64| {
-                let end = next.checked_add(u64::from(bytes))?;
-                (next != CLOSED && end <= limit).then_some(end)
-            };
-            if let Ok(at) = header.next.fetch_update(Relaxed, Relaxed, room) {
+            if let Some(at) = self.reserve_exactly(bytes) {
                 return Some((at, bytes));
             }
         }
+        // SAFETY: mapped for good.
+        let header = unsafe { &*self.header };
         let is_largest = header.limit.load(Relaxed) >= self.mapped_bytes;
-        self.end(if is_largest { off_reason::MAX_SIZE } else { off_reason::NO_ROOM });
+        self.end(if is_largest {
+            off_reason::MAX_SIZE
+        } else {
+            off_reason::NO_ROOM
+        });
         None
     }
 }
@@ -338,7 +398,9 @@ pub fn resident(recorder: &Recorder, address: u64, bytes: u64) -> Option<(u64, u
     let (mut resident, mut read) = (0u64, 0u64);
     for index in 0..windows {
         let first = index * pages / windows;
-        let count = window.min(pages - first).min((index + 1) * pages / windows - first);
+        let count = window
+            .min(pages - first)
+            .min((index + 1) * pages / windows - first);
         let mut states = [0u8; WINDOW_PAGES];
         let at = start + first * page;
         // SAFETY: the kernel writes a byte per page into an array that is as long.
@@ -348,7 +410,10 @@ pub fn resident(recorder: &Recorder, address: u64, bytes: u64) -> Option<(u64, u
             return None;
         }
         read += count;
-        resident += states[..count as usize].iter().filter(|state| **state & 1 != 0).count() as u64;
+        resident += states[..count as usize]
+            .iter()
+            .filter(|state| **state & 1 != 0)
+            .count() as u64;
     }
     // Of a block that was read in parts: the same share of the whole.
     (read > 0).then(|| (resident * pages / read, pages))

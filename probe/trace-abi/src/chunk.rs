@@ -21,6 +21,8 @@ pub mod kind {
     pub const FACTS: u16 = 3;
     /// Thread ids (u32) that were alive at the last sample.
     pub const ALIVE: u16 = 4;
+    /// The recorder's table of live large blocks: of no use to a reader.
+    pub const LARGE: u16 = 5;
 }
 
 /// In front of its bytes.
@@ -99,10 +101,16 @@ pub unsafe fn append(chunk: *mut Chunk, ticks: u64, event: Event) -> bool {
         if used + EVENT_BYTES_MAX as u32 > (*chunk).bytes {
             return false;
         }
-        let mut before = Before { ticks: (*chunk).last.ticks, address: (*chunk).last.address };
+        let mut before = Before {
+            ticks: (*chunk).last.ticks,
+            address: (*chunk).last.address,
+        };
         let at = chunk.cast::<u8>().add(used as usize);
         let end = event::write(at, &mut before, ticks, event);
-        (*chunk).last = Place { ticks: before.ticks, address: before.address };
+        (*chunk).last = Place {
+            ticks: before.ticks,
+            address: before.address,
+        };
         (*chunk).events += 1;
         let end = (end as usize - chunk as usize) as u32;
         (*chunk).used.store(end, Ordering::Release);
@@ -113,7 +121,11 @@ pub unsafe fn append(chunk: *mut Chunk, ticks: u64, event: Event) -> bool {
 /// Length of the chunk after one of `bytes`.
 pub const fn next_bytes(bytes: u32) -> u32 {
     let next = bytes * 4;
-    if next > CHUNK_BYTES_MAX { CHUNK_BYTES_MAX } else { next }
+    if next > CHUNK_BYTES_MAX {
+        CHUNK_BYTES_MAX
+    } else {
+        next
+    }
 }
 
 #[cfg(test)]
@@ -132,7 +144,13 @@ mod tests {
             (*chunk).bytes = CHUNK_BYTES_MIN;
             (*chunk).used.store(CHUNK_HEADER_BYTES, Ordering::Relaxed);
             let mut written = 0u32;
-            while append(chunk, u64::from(written) << 40, Event::Free { address: u64::from(written) << 30 }) {
+            while append(
+                chunk,
+                u64::from(written) << 40,
+                Event::Free {
+                    address: u64::from(written) << 30,
+                },
+            ) {
                 written += 1;
             }
             let used = (*chunk).used.load(Ordering::Relaxed);
@@ -142,7 +160,10 @@ mod tests {
             let mut before = Before::default();
             for index in 0..written {
                 let address = u64::from(index) << 30;
-                assert_eq!(event::read(&mut bytes, &mut before), Some(Event::Free { address }));
+                assert_eq!(
+                    event::read(&mut bytes, &mut before),
+                    Some(Event::Free { address })
+                );
             }
             assert!(bytes.is_empty());
         }
@@ -150,6 +171,9 @@ mod tests {
 
     #[test]
     fn chunks_grow_to_their_limit() {
-        assert_eq!([4096, 16384, 65536, 262144].map(next_bytes), [16384, 65536, 262144, 262144]);
+        assert_eq!(
+            [4096, 16384, 65536, 262144].map(next_bytes),
+            [16384, 65536, 262144, 262144]
+        );
     }
 }

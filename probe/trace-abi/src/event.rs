@@ -34,15 +34,36 @@ pub enum TouchOf {
 /// An event as it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    Malloc { bytes: u64, address: u64 },
-    Calloc { bytes: u64, address: u64 },
-    Aligned { bytes: u64, address: u64, align_log2: u8 },
-    Free { address: u64 },
-    ReallocStart { address: u64 },
-    ReallocEnd { bytes: u64, address: u64 },
+    Malloc {
+        bytes: u64,
+        address: u64,
+    },
+    Calloc {
+        bytes: u64,
+        address: u64,
+    },
+    Aligned {
+        bytes: u64,
+        address: u64,
+        align_log2: u8,
+    },
+    Free {
+        address: u64,
+    },
+    ReallocStart {
+        address: u64,
+    },
+    ReallocEnd {
+        bytes: u64,
+        address: u64,
+    },
     ReallocFailed,
     /// Of whole pages inside a large block.
-    Touched { of: TouchOf, resident: u64, pages: u64 },
+    Touched {
+        of: TouchOf,
+        resident: u64,
+        pages: u64,
+    },
 }
 
 /// Bytes of operation.
@@ -84,21 +105,31 @@ pub unsafe fn write(at: *mut u8, before: &mut Before, ticks: u64, event: Event) 
             Event::ReallocEnd { bytes, address } => {
                 allocated(at, op::REALLOC_END, before, ticks, (bytes, address))
             }
-            Event::Aligned { bytes, address, align_log2 } => {
+            Event::Aligned {
+                bytes,
+                address,
+                align_log2,
+            } => {
                 let at = allocated(at, op::ALIGNED, before, ticks, (bytes, address));
                 at.write(align_log2);
                 at.add(1)
             }
             Event::Free { address } => freed(at, op::FREE, before, ticks, address),
-            Event::ReallocStart { address } => {
-                freed(at, op::REALLOC_START, before, ticks, address)
-            }
+            Event::ReallocStart { address } => freed(at, op::REALLOC_START, before, ticks, address),
             Event::ReallocFailed => {
                 at.write(op::REALLOC_FAILED);
                 stamp(at.add(1), before, ticks)
             }
-            Event::Touched { of, resident, pages } => {
-                at.write(if of == TouchOf::New { op::TOUCHED_NEW } else { op::TOUCHED_OLD });
+            Event::Touched {
+                of,
+                resident,
+                pages,
+            } => {
+                at.write(if of == TouchOf::New {
+                    op::TOUCHED_NEW
+                } else {
+                    op::TOUCHED_OLD
+                });
                 varint::write(varint::write(at.add(1), resident), pages)
             }
         }
@@ -161,29 +192,54 @@ pub fn read(bytes: &mut &[u8], before: &mut Before) -> Option<Event> {
     *bytes = rest;
     let (op, half) = (first & !HALF, u64::from(first >> 7) << 3);
     if matches!(op, op::TOUCHED_NEW | op::TOUCHED_OLD) {
-        let of = if op == op::TOUCHED_NEW { TouchOf::New } else { TouchOf::Old };
+        let of = if op == op::TOUCHED_NEW {
+            TouchOf::New
+        } else {
+            TouchOf::Old
+        };
         let (resident, pages) = (varint::read(bytes)?, varint::read(bytes)?);
-        return (resident <= pages && half == 0).then_some(Event::Touched { of, resident, pages });
+        return (resident <= pages && half == 0).then_some(Event::Touched {
+            of,
+            resident,
+            pages,
+        });
     }
     before.ticks = before.ticks.checked_add(varint::read(bytes)?)?;
     Some(match op {
-        op::FREE => Event::Free { address: read_address(bytes, before, half)? },
-        op::REALLOC_START => Event::ReallocStart { address: read_address(bytes, before, half)? },
+        op::FREE => Event::Free {
+            address: read_address(bytes, before, half)?,
+        },
+        op::REALLOC_START => Event::ReallocStart {
+            address: read_address(bytes, before, half)?,
+        },
         op::REALLOC_FAILED => Event::ReallocFailed,
         _ => {
             let size = varint::read(bytes)?;
             let address = read_address(bytes, before, half)?;
             match op {
-                op::MALLOC => Event::Malloc { bytes: size, address },
-                op::CALLOC => Event::Calloc { bytes: size, address },
-                op::REALLOC_END => Event::ReallocEnd { bytes: size, address },
+                op::MALLOC => Event::Malloc {
+                    bytes: size,
+                    address,
+                },
+                op::CALLOC => Event::Calloc {
+                    bytes: size,
+                    address,
+                },
+                op::REALLOC_END => Event::ReallocEnd {
+                    bytes: size,
+                    address,
+                },
                 op::ALIGNED => {
                     let (&align_log2, rest) = bytes.split_first()?;
                     *bytes = rest;
                     if align_log2 >= 64 {
                         return None;
                     }
-                    Event::Aligned { bytes: size, address, align_log2 }
+                    Event::Aligned {
+                        bytes: size,
+                        address,
+                        align_log2,
+                    }
                 }
                 _ => return None,
             }
@@ -205,18 +261,44 @@ mod tests {
     #[test]
     fn events_come_back() {
         let events = [
-            Event::Malloc { bytes: 100, address: 0x5555_0010 },
-            Event::Calloc { bytes: 0, address: 0x7fff_ffff_f008 },
-            Event::Aligned { bytes: u64::MAX, address: 0x1000, align_log2: 12 },
-            Event::Touched { of: TouchOf::New, resident: 3, pages: 8 },
-            Event::Free { address: 0x5555_0010 },
+            Event::Malloc {
+                bytes: 100,
+                address: 0x5555_0010,
+            },
+            Event::Calloc {
+                bytes: 0,
+                address: 0x7fff_ffff_f008,
+            },
+            Event::Aligned {
+                bytes: u64::MAX,
+                address: 0x1000,
+                align_log2: 12,
+            },
+            Event::Touched {
+                of: TouchOf::New,
+                resident: 3,
+                pages: 8,
+            },
+            Event::Free {
+                address: 0x5555_0010,
+            },
             Event::ReallocStart { address: 0x1000 },
-            Event::ReallocEnd { bytes: 1 << 40, address: 16 },
+            Event::ReallocEnd {
+                bytes: 1 << 40,
+                address: 16,
+            },
             Event::ReallocFailed,
-            Event::Touched { of: TouchOf::Old, resident: 0, pages: 0 },
+            Event::Touched {
+                of: TouchOf::Old,
+                resident: 0,
+                pages: 0,
+            },
         ];
         let mut room = [0u8; 9 * EVENT_BYTES_MAX];
-        let mut before = Before { ticks: 1000, address: 0 };
+        let mut before = Before {
+            ticks: 1000,
+            address: 0,
+        };
         let mut at = room.as_mut_ptr();
         for (index, event) in events.into_iter().enumerate() {
             // SAFETY: room for the longest of each.
@@ -224,7 +306,10 @@ mod tests {
         }
         let used = at as usize - room.as_ptr() as usize;
         let mut bytes = &room[..used];
-        let mut now = Before { ticks: 1000, address: 0 };
+        let mut now = Before {
+            ticks: 1000,
+            address: 0,
+        };
         for event in events {
             assert_eq!(read(&mut bytes, &mut now), Some(event));
         }
@@ -236,8 +321,15 @@ mod tests {
     #[test]
     fn the_longest_event_fits() {
         let mut room = [0u8; EVENT_BYTES_MAX];
-        let event = Event::Aligned { bytes: u64::MAX, address: u64::MAX, align_log2: 63 };
-        let mut before = Before { ticks: 0, address: 1 << 59 };
+        let event = Event::Aligned {
+            bytes: u64::MAX,
+            address: u64::MAX,
+            align_log2: 63,
+        };
+        let mut before = Before {
+            ticks: 0,
+            address: 1 << 59,
+        };
         // SAFETY: exactly the room that is promised.
         let end = unsafe { write(room.as_mut_ptr(), &mut before, u64::MAX, event) };
         assert!(end as usize - room.as_ptr() as usize <= EVENT_BYTES_MAX);
@@ -247,7 +339,13 @@ mod tests {
     fn damage_is_refused() {
         let mut before = Before::default();
         assert_eq!(read(&mut [0u8, 1, 1].as_slice(), &mut before), None);
-        assert_eq!(read(&mut [op::TOUCHED_OLD, 9, 8].as_slice(), &mut before), None);
-        assert_eq!(read(&mut [op::ALIGNED, 1, 1, 1, 64].as_slice(), &mut before), None);
+        assert_eq!(
+            read(&mut [op::TOUCHED_OLD, 9, 8].as_slice(), &mut before),
+            None
+        );
+        assert_eq!(
+            read(&mut [op::ALIGNED, 1, 1, 1, 64].as_slice(), &mut before),
+            None
+        );
     }
 }

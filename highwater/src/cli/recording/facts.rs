@@ -14,8 +14,16 @@ type Fact = (&'static str, String);
 
 /// What is known before the program starts.
 pub fn before(name: &str, plan: &Plan) -> Vec<Fact> {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
-    let file = Path::new(name).file_name().unwrap_or_default().to_string_lossy();
+    let read = |path: &str| {
+        std::fs::read_to_string(path)
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
+    };
+    let file = Path::new(name)
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy();
     let thp = read("/sys/kernel/mm/transparent_hugepage/enabled");
     let chosen = thp.split(['[', ']']).nth(1).unwrap_or_default().to_owned();
     let cpus = std::thread::available_parallelism().map_or(0, usize::from);
@@ -32,8 +40,15 @@ pub fn before(name: &str, plan: &Plan) -> Vec<Fact> {
     {
         facts.push(("build_id", id));
     }
-    let settings = ["MALLOC_", "GLIBC_TUNABLES", "MIMALLOC_", "_RJEM_", "TCMALLOC_"];
-    let set = std::env::vars().filter(|(name, _)| settings.iter().any(|start| name.starts_with(start)));
+    let settings = [
+        "MALLOC_",
+        "GLIBC_TUNABLES",
+        "MIMALLOC_",
+        "_RJEM_",
+        "TCMALLOC_",
+    ];
+    let set =
+        std::env::vars().filter(|(name, _)| settings.iter().any(|start| name.starts_with(start)));
     let set: Vec<String> = set.map(|(name, value)| format!("{name}={value}")).collect();
     if !set.is_empty() {
         facts.push(("settings", set.join("\t")));
@@ -44,8 +59,12 @@ pub fn before(name: &str, plan: &Plan) -> Vec<Fact> {
 /// The library that answers malloc behind the recorder.
 pub fn allocator(folder: &Folder, path: &Path) -> Vec<Fact> {
     let mut libraries = Libraries::default();
-    let mut reader = ProofReader { folder, path, libraries: &mut libraries };
-    let Ok(proof) = reader.prove(false) else {
+    let mut reader = ProofReader {
+        folder,
+        path,
+        libraries: &mut libraries,
+    };
+    let Ok(proof) = reader.prove(true) else {
         return Vec::new();
     };
     let Answer::Library { path, identity, .. } = proof.answer else {
@@ -62,7 +81,9 @@ pub fn allocator(folder: &Folder, path: &Path) -> Vec<Fact> {
 
 /// Which of its files name calls that a replay does not make: the requests may differ under another allocator.
 pub fn of_files(files: &[String]) -> Vec<Fact> {
-    let own = files.iter().filter(|file| !is_probe(file) && !is_allocator(file));
+    let own = files
+        .iter()
+        .filter(|file| !is_probe(file) && !is_allocator(file));
     let mut facts = Vec::new();
     for (fact, symbol) in [
         ("usable_size", "malloc_usable_size"),
@@ -70,7 +91,11 @@ pub fn of_files(files: &[String]) -> Vec<Fact> {
         ("mallopt", "mallopt"),
         ("malloc_trim", "malloc_trim"),
     ] {
-        let naming: Vec<&str> = own.clone().filter(|file| names(file, symbol)).map(|file| last(file)).collect();
+        let naming: Vec<&str> = own
+            .clone()
+            .filter(|file| names(file, symbol))
+            .map(|file| last(file))
+            .collect();
         if !naming.is_empty() {
             facts.push((fact, naming.join(" ")));
         }
@@ -85,9 +110,16 @@ fn last(file: &str) -> &str {
 /// Libraries that define these names themselves.
 fn is_allocator(file: &str) -> bool {
     let name = last(file);
-    ["libc.so", "libc-2.", "libjemalloc", "libmimalloc", "libtcmalloc", "ld-linux"]
-        .iter()
-        .any(|start| name.starts_with(start))
+    [
+        "libc.so",
+        "libc-2.",
+        "libjemalloc",
+        "libmimalloc",
+        "libtcmalloc",
+        "ld-linux",
+    ]
+    .iter()
+    .any(|start| name.starts_with(start))
 }
 
 /// Whether a name stands in a file between two zero bytes, as in a table of symbols.
@@ -96,5 +128,7 @@ fn names(file: &str, symbol: &str) -> bool {
     let Some(bytes) = is_small.then(|| std::fs::read(file).ok()).flatten() else {
         return false;
     };
-    bytes.split(|byte| *byte == 0).any(|word| word == symbol.as_bytes())
+    bytes
+        .split(|byte| *byte == 0)
+        .any(|word| word == symbol.as_bytes())
 }

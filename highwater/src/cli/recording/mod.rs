@@ -87,12 +87,18 @@ pub fn run(args: &RecordArgs) -> anyhow::Result<u8> {
 
 /// PROGRAM.hwt, or PROGRAM-2.hwt ... where that exists.
 fn free_name(program: &str) -> PathBuf {
-    let stem = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
+    let stem = Path::new(program)
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy();
     let name = |number: u32| match number {
         1 => PathBuf::from(format!("{stem}.hwt")),
         _ => PathBuf::from(format!("{stem}-{number}.hwt")),
     };
-    (1..u32::MAX).map(name).find(|path| !path.exists()).unwrap_or_else(|| name(1))
+    (1..u32::MAX)
+        .map(name)
+        .find(|path| !path.exists())
+        .unwrap_or_else(|| name(1))
 }
 
 /// The program may change its folder before the recorder opens the file.

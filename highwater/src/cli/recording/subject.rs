@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
-use signal_hook::iterator::Signals;
 use signal_hook::iterator::Handle;
+use signal_hook::iterator::Signals;
 
 use crate::cli::explain::launch::{find_library, find_program, preload, problem};
 use observe::fact::program::read_program;
@@ -40,7 +40,11 @@ pub fn plan(command: &[String]) -> anyhow::Result<Plan> {
         bail!("{name} cannot be recorded: {why}");
     }
     let library = library.context("the recorder's library is there")?;
-    Ok(Plan { command: command.to_vec(), path, library })
+    Ok(Plan {
+        command: command.to_vec(),
+        path,
+        library,
+    })
 }
 
 /// The program under way.
@@ -61,17 +65,27 @@ impl Subject {
         let handle = signals.handle();
         let mut start = Command::new(&plan.path);
         start.arg0(&plan.command[0]).args(&plan.command[1..]);
-        start.env("LD_PRELOAD", preload(&plan.library, std::env::var_os("LD_PRELOAD")));
+        start.env(
+            "LD_PRELOAD",
+            preload(&plan.library, std::env::var_os("LD_PRELOAD")),
+        );
         start.env(trace_abi::RECORD_VARIABLE, trace);
         let name = &plan.command[0];
-        let child = start.spawn().with_context(|| format!("{name} could not be started"))?;
+        let child = start
+            .spawn()
+            .with_context(|| format!("{name} could not be started"))?;
         let pid = child.id() as i32;
         let passing = std::thread::spawn(move || {
             for signal in signals.forever() {
                 pass(pid, signal);
             }
         });
-        Ok(Subject { child, signals: handle, passing: Some(passing), status: None })
+        Ok(Subject {
+            child,
+            signals: handle,
+            passing: Some(passing),
+            status: None,
+        })
     }
 
     pub fn pid(&self) -> i32 {

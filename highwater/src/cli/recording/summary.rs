@@ -23,7 +23,9 @@ pub fn print(watched: &Watched, path: &Path, as_json: bool) {
     };
     match as_json {
         true => say!("{:#}", json(&trace, watched)),
-        false => lines(&trace, watched).iter().for_each(|line| say!("highwater: {line}")),
+        false => lines(&trace, watched)
+            .iter()
+            .for_each(|line| say!("highwater: {line}")),
     }
 }
 
@@ -68,14 +70,19 @@ fn lines(trace: &Trace, watched: &Watched) -> Vec<String> {
         per_event(trace),
     )];
     lines.extend(notes(facts, trace, watched));
-    lines.push(format!("next: highwater replay {} --allocators all", trace.path.display()));
+    lines.push(format!(
+        "next: highwater replay {} --allocators all",
+        trace.path.display()
+    ));
     lines
 }
 
 fn notes(facts: &Facts, trace: &Trace, watched: &Watched) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(why) = facts.stopped() {
-        let at = facts.off_ns.map_or(String::new(), |ns| format!(" after {}", seconds(ns as f64 / 1e9)));
+        let at = facts.off_ns.map_or(String::new(), |ns| {
+            format!(" after {}", seconds(ns as f64 / 1e9))
+        });
         notes.push(format!("recording ended{at}, before the program: {why}"));
     }
     if facts.off_reason == trace_abi::off_reason::DISK_FULL {
@@ -87,15 +94,21 @@ fn notes(facts: &Facts, trace: &Trace, watched: &Watched) -> Vec<String> {
     }
     if facts.others > 0 {
         let others = counted(u64::from(facts.others), "other process", "other processes");
-        notes.push(format!("{others} that the program started ran without being recorded"));
+        notes.push(format!(
+            "{others} that the program started ran without being recorded"
+        ));
     }
     if trace.events_before_exec > 0 {
         let events = counted(trace.events_before_exec, "event", "events");
-        notes.push(format!("{events} before its last exec are left out: those blocks are gone"));
+        notes.push(format!(
+            "{events} before its last exec are left out: those blocks are gone"
+        ));
     }
     if facts.lost_nested > 0 {
         let events = counted(facts.lost_nested, "event", "events");
-        notes.push(format!("{events} of signal handlers that interrupted the recorder are missing"));
+        notes.push(format!(
+            "{events} of signal handlers that interrupted the recorder are missing"
+        ));
     }
     notes
 }

@@ -1,5 +1,6 @@
 //! While the program runs: disk blocks ahead of the recorder, and samples of the program's memory.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use heap::smaps::{Area, parse_smaps};
@@ -15,8 +16,9 @@ const GROW_EVERY: Duration = Duration::from_millis(20);
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 /// Mappings one by one are read this often: an mmap of the program may wait meanwhile.
 const MAPPINGS_EVERY: Duration = Duration::from_secs(5);
-/// The first time earlier, for programs that run for seconds.
-const MAPPINGS_FIRST: Duration = Duration::from_millis(300);
+/// The first times earlier, for programs that run for seconds.
+const MAPPINGS_FIRST: Duration = Duration::from_millis(100);
+const MAPPINGS_SECOND: Duration = Duration::from_secs(1);
 /// With more threads than this the list of them is read once a second.
 const THREADS_MANY: usize = 200;
 /// After recording is stopped: what a thread may need to finish an event.
@@ -43,6 +45,7 @@ pub struct Watch {
     listed: Option<Instant>,
     threads: usize,
     files: Vec<String>,
+    knows_allocator: bool,
 }
 
 impl Watch {
@@ -58,6 +61,7 @@ impl Watch {
             listed: None,
             threads: 0,
             files: Vec::new(),
+            knows_allocator: false,
         }
     }
 
@@ -71,11 +75,17 @@ impl Watch {
             }
             if self.until.is_some_and(|until| Instant::now() >= until) {
                 self.until = None;
-                watched = self.recording.take().map(|recording| self.end(recording, true));
+                watched = self
+                    .recording
+                    .take()
+                    .map(|recording| self.end(recording, true));
             }
             std::thread::sleep(GROW_EVERY);
         }
-        let last = self.recording.take().map(|recording| self.end(recording, false));
+        let last = self
+            .recording
+            .take()
+            .map(|recording| self.end(recording, false));
         let mut watched = watched.or(last).expect("a recording ends once");
         watched.code = self.subject.code();
         watched
@@ -90,19 +100,27 @@ impl Watch {
             std::thread::sleep(SETTLE);
         }
         let finished = recording.finish();
-        Watched { finished, code: 0, is_taken, ledge }
+        Watched {
+            finished,
+            code: 0,
+            is_taken,
+            ledge,
+        }
     }
 
     fn sample(&mut self) {
         let now = Instant::now();
-        if self.sampled.is_some_and(|last| now.duration_since(last) < SAMPLE_EVERY) {
+        if self
+            .sampled
+            .is_some_and(|last| now.duration_since(last) < SAMPLE_EVERY)
+        {
             return;
         }
         let Some(recording) = self.recording.as_mut() else {
             return;
         };
         let path = format!("/proc/{}", self.subject.pid());
-        let Ok(folder) = Folder::open(std::path::Path::new(&path)) else {
+        let Ok(folder) = Folder::open(Path::new(&path)) else {
             return;
         };
         let mut text = Vec::new();
@@ -122,27 +140,45 @@ impl Watch {
             shmem_bytes: status.rss_shmem_bytes.unwrap_or(0),
             other_bytes: UNKNOWN,
         };
-        if now >= self.mappings_due {
-            self.mappings_due = now + MAPPINGS_EVERY;
-            if let Some(areas) = read_areas(&folder) {
-                sample.other_bytes = other_bytes(&areas);
-                if self.files.is_empty() {
-                    self.files = files(&areas);
-                    recording.add_facts(&facts::allocator(&folder, std::path::Path::new(&path)));
-                }
-            }
+        if !self.knows_allocator {
+            // Not at once: the dynamic linker may be at work.
+            let known = facts::allocator(&folder, Path::new(&path));
+            self.knows_allocator = !known.is_empty();
+            recording.add_facts(&known);
+        }
+        if now >= self.mappings_due
+            && let Some(areas) = read_areas(&folder)
+        {
+            let is_first = self.files.is_empty();
+            self.mappings_due = now
+                + if is_first {
+                    MAPPINGS_SECOND
+                } else {
+                    MAPPINGS_EVERY
+                };
+            sample.other_bytes = other_bytes(&areas);
+            self.files = files(&areas);
         }
         recording.add_sample(&sample);
+        self.list_threads(&folder, now);
+    }
+
+    fn list_threads(&mut self, folder: &Folder, now: Instant) {
         let pause = match self.threads > THREADS_MANY {
             true => Duration::from_secs(1),
             false => SAMPLE_EVERY,
         };
-        if self.listed.is_none_or(|last| now.duration_since(last) >= pause) {
+        if self
+            .listed
+            .is_none_or(|last| now.duration_since(last) >= pause)
+        {
             self.listed = Some(now);
             let tids = folder.threads().unwrap_or_default();
             self.threads = tids.len();
             let tids: Vec<u32> = tids.into_iter().map(|tid| tid as u32).collect();
-            recording.set_alive(&tids);
+            if let Some(recording) = self.recording.as_mut() {
+                recording.set_alive(&tids);
+            }
         }
     }
 }
@@ -172,7 +208,9 @@ fn other_bytes(areas: &[Area]) -> u64 {
 
 /// Files that are mapped as code.
 fn files(areas: &[Area]) -> Vec<String> {
-    let code = areas.iter().filter(|area| area.executable && area.inode != 0);
+    let code = areas
+        .iter()
+        .filter(|area| area.executable && area.inode != 0);
     let mut files: Vec<String> = code.map(|area| area.name.clone()).collect();
     files.dedup();
     files

@@ -31,7 +31,11 @@ pub struct Chosen {
 /// # Errors
 /// A name that no allocator has, a setting that its allocator does not read, or a library that cannot be added.
 pub fn choose(trace: &Trace, choice: &Choice<'_>) -> anyhow::Result<Chosen> {
-    let mut chosen = Chosen { arms: Vec::new(), why_not_recorded: None, notes: Vec::new() };
+    let mut chosen = Chosen {
+        arms: Vec::new(),
+        why_not_recorded: None,
+        notes: Vec::new(),
+    };
     match recorded(trace) {
         Ok(arm) => chosen.arms.push((arm, true)),
         Err(why) => chosen.why_not_recorded = Some(why),
@@ -74,7 +78,9 @@ fn recorded(trace: &Trace) -> Result<Arm, String> {
         "the trace does not say on which allocator the program ran: it ended before highwater read its mappings",
     )?;
     let library = match is_system_libc(path) {
-        true => Spec::parse("glibc").map_err(|error| error.to_string()).and_then(|spec| library_of(&spec))?,
+        true => Spec::parse("glibc")
+            .map_err(|error| error.to_string())
+            .and_then(|spec| library_of(&spec))?,
         false => by_path(Path::new(path))?,
     };
     let mut arm = Arm::plain(library);
@@ -92,7 +98,9 @@ fn recorded(trace: &Trace) -> Result<Arm, String> {
 fn library_of(spec: &Spec) -> Result<Library, String> {
     match installed(spec) {
         Ok(Some(library)) => Ok(library),
-        Ok(None) => Err(format!("{spec} is not installed: highwater allocators add {spec}")),
+        Ok(None) => Err(format!(
+            "{spec} is not installed: highwater allocators add {spec}"
+        )),
         Err(error) => Err(format!("{error:#}")),
     }
 }
@@ -100,13 +108,21 @@ fn library_of(spec: &Spec) -> Result<Library, String> {
 /// By the catalogue's name, where the file is the catalogue's.
 fn by_path(path: &Path) -> Result<Library, String> {
     let real = path.canonicalize().map_err(|_| {
-        format!("the recorded allocator, {}, is not on this machine", path.display())
+        format!(
+            "the recorded allocator, {}, is not on this machine",
+            path.display()
+        )
     })?;
     let is_it = |library: &Library| {
-        library.path.as_deref().and_then(|path| path.canonicalize().ok()) == Some(real.clone())
+        library
+            .path
+            .as_deref()
+            .and_then(|path| path.canonicalize().ok())
+            == Some(real.clone())
     };
     let of_catalogue = catalogue().iter().filter(|recipe| !recipe.is_system());
-    let known = of_catalogue.filter_map(|recipe| installed(&Spec::Catalogued(recipe)).ok().flatten());
+    let known =
+        of_catalogue.filter_map(|recipe| installed(&Spec::Catalogued(recipe)).ok().flatten());
     match known.into_iter().find(is_it) {
         Some(library) => Ok(library),
         None => library_of(&Spec::File(real)),
@@ -132,7 +148,10 @@ fn all(notes: &mut Vec<String>) -> anyhow::Result<Vec<Library>> {
 }
 
 fn named(list: &str, quiet: bool) -> anyhow::Result<Vec<Library>> {
-    let words = list.split(',').map(str::trim).filter(|word| !word.is_empty());
+    let words = list
+        .split(',')
+        .map(str::trim)
+        .filter(|word| !word.is_empty());
     words.map(|word| ready(&find(word)?, quiet)).collect()
 }
 
@@ -142,13 +161,23 @@ fn find(word: &str) -> anyhow::Result<Spec> {
         Ok(spec) => Ok(spec),
         Err(SpecError::NeedsVersion { name, .. }) => {
             let is_plain = |recipe: &&'static Recipe| {
-                recipe.version.chars().all(|letter| letter.is_ascii_digit() || letter == '.')
+                recipe
+                    .version
+                    .chars()
+                    .all(|letter| letter.is_ascii_digit() || letter == '.')
             };
             let of_name = || catalogue().iter().filter(|recipe| recipe.name == name);
-            let is_here = |recipe: &&'static Recipe| matches!(installed(&Spec::Catalogued(recipe)), Ok(Some(_)));
+            let is_here = |recipe: &&'static Recipe| {
+                matches!(installed(&Spec::Catalogued(recipe)), Ok(Some(_)))
+            };
             let plain = || of_name().filter(is_plain);
-            let newest = plain().rfind(is_here).or(plain().next_back()).or(of_name().next_back());
-            Ok(Spec::Catalogued(newest.context("a name of the catalogue has a version")?))
+            let newest = plain()
+                .rfind(is_here)
+                .or(plain().next_back())
+                .or(of_name().next_back());
+            Ok(Spec::Catalogued(
+                newest.context("a name of the catalogue has a version")?,
+            ))
         }
         Err(error) => Err(Usage(error.to_string()).into()),
     }

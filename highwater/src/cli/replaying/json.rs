@@ -28,10 +28,15 @@ pub fn of(report: &Report) -> Value {
             "samples_anon_bytes": played.runs.iter().map(|ran| &ran.anon_bytes).collect::<Vec<_>>(),
         })
     });
-    let names: Vec<_> = rows.iter().filter_map(|(p, f)| Some((&p.arm.name, f.as_ref()?))).collect();
+    let names: Vec<_> = rows
+        .iter()
+        .filter_map(|(p, f)| Some((&p.arm.name, f.as_ref()?)))
+        .collect();
     let mut pairs = Vec::new();
     for (index, (name, forecast)) in names.iter().enumerate() {
-        let others = names[index + 1..].iter().filter(|(_, other)| alike(forecast, other));
+        let others = names[index + 1..]
+            .iter()
+            .filter(|(_, other)| alike(forecast, other));
         pairs.extend(others.map(|(other, _)| json!([name, other])));
     }
     json!({

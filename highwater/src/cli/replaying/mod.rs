@@ -80,7 +80,11 @@ pub(super) struct Report {
 pub fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     let begun = Instant::now();
     let trace = Trace::open(&args.trace)?;
-    let choice = Choice { allocators: &args.allocators, settings: &args.set, quiet: args.quiet };
+    let choice = Choice {
+        allocators: &args.allocators,
+        settings: &args.set,
+        quiet: args.quiet,
+    };
     let chosen = arms::choose(&trace, &choice)?;
     let interrupted = signals::flag(signals::ENDING)?;
     let report = play(args, trace, chosen, &interrupted, begun)?;
@@ -89,7 +93,11 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
         false => out::print(&text::of(&report))?,
     }
     let is_trusted = report.check.as_ref().is_ok_and(|check| check.is_trusted);
-    Ok(ExitCode::from(if is_trusted { exit::DONE } else { exit::UNDECIDED }))
+    Ok(ExitCode::from(if is_trusted {
+        exit::DONE
+    } else {
+        exit::UNDECIDED
+    }))
 }
 
 fn play(
@@ -116,5 +124,13 @@ fn play(
     };
     let mut notes = chosen.notes;
     notes.extend(text::unseen(&trace, &planned));
-    Ok(Report { trace, planned, played, check, notes, repeat: args.repeat, elapsed: begun.elapsed() })
+    Ok(Report {
+        trace,
+        planned,
+        played,
+        check,
+        notes,
+        repeat: args.repeat,
+        elapsed: begun.elapsed(),
+    })
 }

@@ -28,12 +28,23 @@ pub struct Played {
 
 /// What a replay may take.
 pub fn limits(trace: &Trace, time: Duration, max_memory: Option<u64>) -> Limits {
-    let peak = trace.samples.iter().map(|sample| sample.anon_bytes).max().unwrap_or(0);
-    let wanted = max_memory.unwrap_or(peak.saturating_mul(MEMORY_FACTOR).saturating_add(MEMORY_BYTES));
+    let peak = trace
+        .samples
+        .iter()
+        .map(|sample| sample.anon_bytes)
+        .max()
+        .unwrap_or(0);
+    let wanted = max_memory.unwrap_or(
+        peak.saturating_mul(MEMORY_FACTOR)
+            .saturating_add(MEMORY_BYTES),
+    );
     let available = std::fs::read("/proc/meminfo").ok();
     let available = available.and_then(|text| parse_meminfo(&text).ok()?.available_bytes);
     let most = available.map_or(u64::MAX, |bytes| bytes / 100 * AVAILABLE_PERCENT);
-    Limits { resident_bytes: wanted.min(most), time }
+    Limits {
+        resident_bytes: wanted.min(most),
+        time,
+    }
 }
 
 /// Replays all arms. An arm that did not finish is not replayed again.
@@ -47,7 +58,11 @@ pub fn all(
     quiet: bool,
     is_over: &dyn Fn() -> bool,
 ) -> anyhow::Result<Vec<Played>> {
-    let begin = |(arm, is_recorded)| Played { arm, is_recorded, runs: Vec::new() };
+    let begin = |(arm, is_recorded)| Played {
+        arm,
+        is_recorded,
+        runs: Vec::new(),
+    };
     let mut played: Vec<Played> = arms.into_iter().map(begin).collect();
     let bar = progress(u64::from(repeat) * played.len() as u64, quiet);
     for _ in 0..repeat {

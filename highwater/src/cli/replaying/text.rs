@@ -19,7 +19,10 @@ pub fn of(report: &Report) -> String {
     parts.extend(apart(report));
     if !report.notes.is_empty() {
         let notes = report.notes.iter().map(|note| item(note));
-        parts.push(format!("Not seen, or left out\n{}", notes.collect::<Vec<_>>().join("\n")));
+        parts.push(format!(
+            "Not seen, or left out\n{}",
+            notes.collect::<Vec<_>>().join("\n")
+        ));
     }
     parts.retain(|part| !part.is_empty());
     parts.join("\n\n") + "\n"
@@ -30,7 +33,9 @@ fn fill(text: &str) -> String {
 }
 
 fn item(text: &str) -> String {
-    let options = textwrap::Options::new(WIDTH).initial_indent("  ").subsequent_indent("    ");
+    let options = textwrap::Options::new(WIDTH)
+        .initial_indent("  ")
+        .subsequent_indent("    ");
     textwrap::fill(text, options)
 }
 
@@ -74,23 +79,31 @@ fn self_check(report: &Report) -> String {
 
 fn upper(text: &str) -> String {
     let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+    letters.next().map_or(String::new(), |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
 }
 
 /// Each arm with what it predicts; those that never finished have none.
 pub fn forecasts(report: &Report) -> Vec<(&Played, Option<Forecast>)> {
     let played = report.played.iter();
-    played.map(|played| (played, Forecast::of(&played.runs, &report.trace))).collect()
+    played
+        .map(|played| (played, Forecast::of(&played.runs, &report.trace)))
+        .collect()
 }
 
 fn table(report: &Report) -> String {
     let mut rows = forecasts(report);
-    let mean = |row: &(&Played, Option<Forecast>)| row.1.as_ref().map_or(f64::MAX, |f| f.mean_bytes.median);
+    let mean = |row: &(&Played, Option<Forecast>)| {
+        row.1.as_ref().map_or(f64::MAX, |f| f.mean_bytes.median)
+    };
     rows.sort_by(|a, b| mean(a).total_cmp(&mean(b)));
     let known = || rows.iter().filter_map(|(_, forecast)| forecast.as_ref());
     let scale = ByteScale::of_column(known().flat_map(|f| [f.mean_bytes.median, f.peak_bytes.max]));
     let recorded = rows.iter().find(|(played, _)| played.is_recorded);
-    let recorded = recorded.and_then(|(_, forecast)| forecast.as_ref()).map(|f| f.mean_bytes.median);
+    let recorded = recorded
+        .and_then(|(_, forecast)| forecast.as_ref())
+        .map(|f| f.mean_bytes.median);
     let mut table = Table::new();
     table.load_style(NOTHING);
     let unit = scale.word;
@@ -113,12 +126,20 @@ fn table(report: &Report) -> String {
     if let Some(column) = table.column_mut(0) {
         column.set_padding((0, 1));
     }
-    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    let lines: Vec<String> = table
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect();
     let title = "Predicted anonymous memory of the process; CPU and faults are the replay's, without the program's own.";
     format!("{title}\n\n{}", lines.join("\n"))
 }
 
-fn row(played: &Played, forecast: Option<&Forecast>, scale: ByteScale, recorded: Option<f64>) -> Vec<String> {
+fn row(
+    played: &Played,
+    forecast: Option<&Forecast>,
+    scale: ByteScale,
+    recorded: Option<f64>,
+) -> Vec<String> {
     let star = if played.is_recorded { " *" } else { "" };
     let name = format!("{}{star}", played.arm.name);
     let Some(forecast) = forecast else {
@@ -128,14 +149,21 @@ fn row(played: &Played, forecast: Option<&Forecast>, scale: ByteScale, recorded:
     };
     let number = |value: f64| scale.number(value);
     let ranged = |range: Range| match range.min < range.max {
-        true => format!("{} [{}, {}]", number(range.median), number(range.min), number(range.max)),
+        true => format!(
+            "{} [{}, {}]",
+            number(range.median),
+            number(range.min),
+            number(range.max)
+        ),
         false => number(range.median),
     };
     let cpu = (forecast.user_ns.median + forecast.system_ns.median) / 1e9;
     vec![
         name,
         ranged(forecast.mean_bytes),
-        recorded.map_or("-".to_owned(), |recorded| digits(forecast.mean_bytes.median / recorded)),
+        recorded.map_or("-".to_owned(), |recorded| {
+            digits(forecast.mean_bytes.median / recorded)
+        }),
         number(forecast.end_bytes.median),
         number(forecast.peak_bytes.median),
         digits(forecast.minor_faults.median / 1e3),
@@ -161,12 +189,17 @@ fn findings(report: &Report) -> Option<String> {
     for played in &report.played {
         let name = &played.arm.name;
         if let Some(ran) = played.runs.iter().find(|ran| ran.end != End::Finished) {
-            lines.push(item(&format!("{name} {}", problem(&ran.end, ran.done_share))));
+            lines.push(item(&format!(
+                "{name} {}",
+                problem(&ran.end, ran.done_share)
+            )));
         }
         let failed = played.runs.iter().map(|ran| ran.failed).max().unwrap_or(0);
         if failed > 0 {
             let times = counted(failed, "allocation", "allocations");
-            lines.push(item(&format!("{name} returned null for {times} that the program got")));
+            lines.push(item(&format!(
+                "{name} returned null for {times} that the program got"
+            )));
         }
         for defect in &played.arm.library.defects {
             lines.push(item(&format!("{name} has a known defect: {}", defect.text)));
@@ -181,7 +214,9 @@ pub fn problem(end: &End, done_share: f64) -> String {
     match end {
         End::Finished => "finished".to_owned(),
         End::Crashed(signal) => {
-            format!("crashed on this trace: signal {signal} after {done} of it. Do not run the program on it")
+            format!(
+                "crashed on this trace: signal {signal} after {done} of it. Do not run the program on it"
+            )
         }
         End::TooLarge => format!(
             "came over the limit of memory after {done} of the trace and was ended; --max-memory raises it"
@@ -197,10 +232,15 @@ pub fn problem(end: &End, done_share: f64) -> String {
 /// Pairs of arms that the replay does not tell apart.
 fn apart(report: &Report) -> Option<String> {
     let rows = forecasts(report);
-    let rows: Vec<_> = rows.iter().filter_map(|(played, f)| Some((&played.arm.name, f.as_ref()?))).collect();
+    let rows: Vec<_> = rows
+        .iter()
+        .filter_map(|(played, f)| Some((&played.arm.name, f.as_ref()?)))
+        .collect();
     let mut lines = Vec::new();
     for (index, (name, forecast)) in rows.iter().enumerate() {
-        let others = rows[index + 1..].iter().filter(|(_, other)| alike(forecast, other));
+        let others = rows[index + 1..]
+            .iter()
+            .filter(|(_, other)| alike(forecast, other));
         let others: Vec<&str> = others.map(|(other, _)| other.as_str()).collect();
         if !others.is_empty() {
             lines.push(item(&format!("{name} and {}", others.join(", "))));
@@ -228,7 +268,10 @@ pub fn unseen(trace: &Trace, planned: &Planned) -> Vec<String> {
     }
     let lost = trace.facts.lost_nested + unseen.damage.lost_events;
     if lost > 0 {
-        notes.push(format!("{} of the trace are missing", counted(lost, "event", "events")));
+        notes.push(format!(
+            "{} of the trace are missing",
+            counted(lost, "event", "events")
+        ));
     }
     if unseen.pairing.unknown_frees + unseen.pairing.unseen_frees > 0 {
         notes.push(format!(
@@ -242,7 +285,11 @@ pub fn unseen(trace: &Trace, planned: &Planned) -> Vec<String> {
         notes.push(format!("recording ended before the program did: {why}"));
     }
     if trace.facts.others > 0 {
-        let others = counted(u64::from(trace.facts.others), "other process", "other processes");
+        let others = counted(
+            u64::from(trace.facts.others),
+            "other process",
+            "other processes",
+        );
         notes.push(format!("{others} of the program were not recorded"));
     }
     notes.extend(calls(trace));
@@ -252,11 +299,21 @@ pub fn unseen(trace: &Trace, planned: &Planned) -> Vec<String> {
 /// Calls by which a program adapts to its allocator.
 fn calls(trace: &Trace) -> Vec<String> {
     let kinds = [
-        ("usable_size", "malloc_usable_size: its requests may differ under another allocator"),
-        ("mallctl", "mallctl: what it sets in jemalloc is not replayed"),
+        (
+            "usable_size",
+            "malloc_usable_size: its requests may differ under another allocator",
+        ),
+        (
+            "mallctl",
+            "mallctl: what it sets in jemalloc is not replayed",
+        ),
         ("mallopt", "mallopt: what it sets in glibc is not replayed"),
-        ("malloc_trim", "malloc_trim: what it gives back to the kernel is not replayed"),
+        (
+            "malloc_trim",
+            "malloc_trim: what it gives back to the kernel is not replayed",
+        ),
     ];
-    let named = |(fact, words): &(&str, &str)| Some(format!("{} can call {words}", trace.about(fact)?));
+    let named =
+        |(fact, words): &(&str, &str)| Some(format!("{} can call {words}", trace.about(fact)?));
     kinds.iter().filter_map(named).collect()
 }
