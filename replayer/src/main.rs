@@ -39,6 +39,9 @@ pub unsafe extern "C" fn main(count: c_int, arguments: *const *const c_char) -> 
             CStr::from_ptr(*arguments.add(2)),
         )
     };
+    // A highwater that is killed does not leave a replay behind.
+    // SAFETY: asks for a signal.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     let Some(files) = Files::map(plan, outcome) else {
         return REFUSED;
     };

@@ -82,6 +82,7 @@ impl Planned {
         if count == 0 {
             return Err(unfit("it holds no allocation".to_owned()));
         }
+        writer.end_epoch().map_err(failed)?;
         let slots = steps.slots();
         let mut damage = trace.damage;
         damage.add(&steps.source().damage());
@@ -305,15 +306,12 @@ impl Writer {
         Ok(section)
     }
 
-    /// Operations and epochs.
+    /// After the last epoch: writes the sections behind the records, and the header. Operations and epochs.
     fn finish(
         mut self,
         (threads, lanes, slots, samples): (&[replayer::Thread], u32, u32, &[u64]),
         length_ns: u64,
     ) -> Result<(u64, u64), Error> {
-        if !self.waiting.is_empty() {
-            self.end_epoch()?;
-        }
         let record_bytes = size_of::<Record>() as u64;
         let records = Section {
             at: HEADER_BYTES as u64,
