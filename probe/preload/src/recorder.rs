@@ -298,6 +298,11 @@ impl Recorder {
             (*chunk).kind = kind::EVENTS;
             (*chunk).image = self.image;
             (*chunk).bytes = bytes;
+            // A touch record has no time of its own.
+            let ticks = match before.is_null() {
+                true => ticks,
+                false => ticks.max((*before).last.ticks),
+            };
             (*chunk).first = Place { ticks, address: 0 };
             (*chunk).last = (*chunk).first;
             (*chunk).used.store(CHUNK_HEADER_BYTES, Relaxed);

@@ -43,7 +43,7 @@ pub struct Watch {
     sampled: Option<Instant>,
     mappings_due: Instant,
     listed: Option<Instant>,
-    threads: usize,
+    threads: Vec<u32>,
     files: Vec<String>,
     knows_allocator: bool,
 }
@@ -59,7 +59,7 @@ impl Watch {
             sampled: None,
             mappings_due: now + MAPPINGS_FIRST,
             listed: None,
-            threads: 0,
+            threads: Vec::new(),
             files: Vec::new(),
             knows_allocator: false,
         }
@@ -164,7 +164,7 @@ impl Watch {
     }
 
     fn list_threads(&mut self, folder: &Folder, now: Instant) {
-        let pause = match self.threads > THREADS_MANY {
+        let pause = match self.threads.len() > THREADS_MANY {
             true => Duration::from_secs(1),
             false => SAMPLE_EVERY,
         };
@@ -174,10 +174,14 @@ impl Watch {
         {
             self.listed = Some(now);
             let tids = folder.threads().unwrap_or_default();
-            self.threads = tids.len();
-            let tids: Vec<u32> = tids.into_iter().map(|tid| tid as u32).collect();
+            let now: Vec<u32> = tids.into_iter().map(|tid| tid as u32).collect();
+            // While a process ends its threads go one by one: those of the sample before count too.
+            let mut alive = std::mem::replace(&mut self.threads, now);
+            alive.extend(&self.threads);
+            alive.sort_unstable();
+            alive.dedup();
             if let Some(recording) = self.recording.as_mut() {
-                recording.set_alive(&tids);
+                recording.set_alive(&alive);
             }
         }
     }

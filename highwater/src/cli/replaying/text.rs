@@ -60,7 +60,7 @@ fn self_check(report: &Report) -> String {
         Ok(check) => check,
         Err(why) => return fill(&format!("Self-check: NOT TRUSTED. {}.", upper(why))),
     };
-    let limit = percent(TRUSTED_SHARE);
+    let limit = format!("{} or 1 MiB", percent(TRUSTED_SHARE));
     let compared = format!(
         "on the recorded allocator the replay has {} on average and {} at the end, the program had {} and {}; off by {} \
          on average over {} samples, the limit is {limit}",
@@ -201,11 +201,34 @@ fn findings(report: &Report) -> Option<String> {
                 "{name} returned null for {times} that the program got"
             )));
         }
-        for defect in &played.arm.library.defects {
-            lines.push(item(&format!("{name} has a known defect: {}", defect.text)));
+        let finished = || played.runs.iter().filter(|ran| ran.end == End::Finished);
+        let is_unread = finished().count() > 0 && finished().all(|ran| ran.clock_reads == 0);
+        if is_unread && played.arm.library.path.is_some() {
+            lines.push(item(&format!(
+                "{name} never read the clock of the trace: if it purges by time, that is not in its numbers"
+            )));
         }
     }
+    lines.extend(defects(report));
     (!lines.is_empty()).then(|| format!("Findings\n{}", lines.join("\n")))
+}
+
+/// Arms with known defects, which the catalogue words.
+fn defects(report: &Report) -> Option<String> {
+    let has = |played: &&Played| !played.arm.library.defects.is_empty();
+    let mut names: Vec<&str> = report
+        .played
+        .iter()
+        .filter(has)
+        .map(|played| played.arm.library.spec.as_str())
+        .collect();
+    names.dedup();
+    let list = names.join(", ");
+    (!names.is_empty()).then(|| {
+        item(&format!(
+            "known defects (highwater allocators list): {list}"
+        ))
+    })
 }
 
 /// Why an arm has no forecast.
@@ -229,21 +252,30 @@ pub fn problem(end: &End, done_share: f64) -> String {
     }
 }
 
-/// Pairs of arms that the replay does not tell apart.
+/// Arms that the replay does not tell apart: in the order of their memory, the longest rows of which every pair is alike.
 fn apart(report: &Report) -> Option<String> {
     let rows = forecasts(report);
-    let rows: Vec<_> = rows
+    let mut rows: Vec<_> = rows
         .iter()
-        .filter_map(|(played, f)| Some((&played.arm.name, f.as_ref()?)))
+        .filter_map(|(played, f)| Some((played.arm.name.as_str(), f.as_ref()?)))
         .collect();
+    rows.sort_by(|a, b| a.1.mean_bytes.median.total_cmp(&b.1.mean_bytes.median));
     let mut lines = Vec::new();
-    for (index, (name, forecast)) in rows.iter().enumerate() {
-        let others = rows[index + 1..]
-            .iter()
-            .filter(|(_, other)| alike(forecast, other));
-        let others: Vec<&str> = others.map(|(other, _)| other.as_str()).collect();
-        if !others.is_empty() {
-            lines.push(item(&format!("{name} and {}", others.join(", "))));
+    let mut covered = 0;
+    for start in 0..rows.len() {
+        let fits = |end: &usize| {
+            rows[start..*end]
+                .iter()
+                .all(|(_, f)| alike(f, rows[*end].1))
+        };
+        let end = (start + 1..rows.len())
+            .take_while(fits)
+            .last()
+            .unwrap_or(start);
+        if end > start && end + 1 > covered {
+            let names: Vec<&str> = rows[start..=end].iter().map(|(name, _)| *name).collect();
+            lines.push(item(&names.join(", ")));
+            covered = end + 1;
         }
     }
     (!lines.is_empty()).then(|| {
@@ -292,8 +324,21 @@ pub fn unseen(trace: &Trace, planned: &Planned) -> Vec<String> {
         );
         notes.push(format!("{others} of the program were not recorded"));
     }
+    notes.extend(huge_pages(trace));
     notes.extend(calls(trace));
     notes
+}
+
+/// Transparent huge pages change what an allocator's memory is.
+fn huge_pages(trace: &Trace) -> Option<String> {
+    let here = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").ok()?;
+    let here = here.split(['[', ']']).nth(1)?.to_owned();
+    let there = trace
+        .about("thp")
+        .filter(|there| !there.is_empty() && **there != here)?;
+    Some(format!(
+        "transparent huge pages were {there} where the program ran, and are {here} here: memory may differ"
+    ))
 }
 
 /// Calls by which a program adapts to its allocator.
