@@ -19,6 +19,8 @@ const CRATES: &[&str] = &[
     "symbols",
     "bpf",
     "import",
+    "trace",
+    "replay",
     "heap",
     "runtimes",
     "sched",

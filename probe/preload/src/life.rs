@@ -64,12 +64,15 @@ pub fn is_off() -> bool {
 /// True while every call is written into a trace.
 #[inline(always)]
 pub fn is_recording() -> bool {
-    STAGE.load(Ordering::Relaxed) == RECORDING
+    STAGE.load(Ordering::Relaxed) == RECORDING && (recorder::is_on() || has_stopped())
 }
 
-/// Recording has ended, for good.
-pub fn stop_recording() {
+/// Recording has ended, for good; false, for [`is_recording`].
+#[cold]
+#[inline(never)]
+fn has_stopped() -> bool {
     let _ = STAGE.compare_exchange(RECORDING, OFF, Ordering::AcqRel, Ordering::Acquire);
+    false
 }
 
 /// True once this library's constructor has run, and with it the allocator's.
@@ -90,7 +93,8 @@ pub fn stage() -> Stage {
         // SAFETY: written before ON was stored.
         ON => Stage::On(unsafe { (*PROBE.0.get()).assume_init_ref() }),
         OFF => Stage::Off,
-        RECORDING => Stage::Recording,
+        RECORDING if is_recording() => Stage::Recording,
+        RECORDING => Stage::Off,
         RAW => look(),
         FOUND => begin(),
         STARTING => Stage::Early,

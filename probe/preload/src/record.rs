@@ -1,5 +1,7 @@
 //! What a call does while every call is recorded: forward it, and write an event into the thread's chunk.
 //!
+//! [`crate::life::is_recording`] has said yes before any of these is called.
+//!
 //! Frees, and the start of a realloc, are stamped before the call, allocations after it: see [`trace_abi::event`].
 //! Nothing is held while the next library's function runs. A handler of a signal that interrupts the writing of an
 //! event has its own events dropped and counted.
@@ -12,7 +14,7 @@ use trace_abi::{Event, TOUCH_BYTES_MIN, TouchOf, chunk};
 use crate::next::Ptr;
 use crate::recorder::{self, Recorder};
 use crate::thread::{self, Local, flag};
-use crate::{FILTER, early, life};
+use crate::{FILTER, early};
 
 /// By which kind of call a block was asked for.
 #[derive(Clone, Copy)]
@@ -237,17 +239,13 @@ struct Writer {
 }
 
 impl Writer {
-    /// `None`: nothing is recorded any more, or this is a handler in the middle of another event.
+    /// `None`: this is a handler in the middle of another event.
     #[inline(always)]
     unsafe fn enter() -> Option<Writer> {
         let recorder = recorder::get()?;
         let local = thread::local();
         // SAFETY: this thread's words.
         unsafe {
-            if !recorder.is_on() {
-                life::stop_recording();
-                return None;
-            }
             if (*local).flags & flag::INSIDE != 0 {
                 recorder.count_nested();
                 return None;

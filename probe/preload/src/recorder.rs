@@ -37,6 +37,8 @@ pub struct Recorder {
     image: u16,
     page_bytes: u64,
     has_tsc: bool,
+    /// A filter of system calls from before the start may end a process that asks for resident pages.
+    may_ask_pages: bool,
     /// Live large blocks.
     pub large: Large,
 }
@@ -56,14 +58,17 @@ pub fn get() -> Option<&'static Recorder> {
     unsafe { RECORDER.load(Acquire).as_ref() }
 }
 
+/// Whether calls are recorded: it has started, and not ended.
+#[inline(always)]
+pub fn is_on() -> bool {
+    get().is_some_and(Recorder::is_on)
+}
+
 /// Takes the trace of that name. False: it is no trace, another process records into it, or it cannot be mapped.
 ///
 /// # Safety
 /// Once, while there is one thread.
 pub unsafe fn start(path: &CStr) -> bool {
-    if heap::is_confined() {
-        return false;
-    }
     // SAFETY: as the caller says; the place is written before it is published.
     unsafe {
         let file = libc::open(
@@ -105,6 +110,7 @@ unsafe fn open(file: c_int) -> Option<Recorder> {
             image,
             page_bytes: u64::from(page_bytes),
             has_tsc: clock == clock::TSC,
+            may_ask_pages: !heap::is_confined(),
             large: Large::new(std::ptr::null_mut(), 0),
         };
         recorder.take_table();
@@ -238,7 +244,7 @@ pub fn own_ranges() -> Option<[Range<u64>; 2]> {
 impl Recorder {
     /// Whether this process still records.
     #[inline(always)]
-    pub fn is_on(&self) -> bool {
+    fn is_on(&self) -> bool {
         // SAFETY: mapped for good; a null word means that the flag alone tells.
         unsafe {
             let is_own = self.own.is_null() || (*self.own).load(Relaxed) == 1;
@@ -390,9 +396,12 @@ impl Recorder {
     }
 }
 
-/// Resident pages among the whole pages inside a block, and how many those are. `None`: there is none, or the program
-/// has forbidden system calls.
+/// Resident pages among the whole pages inside a block, and how many those are. `None`: there is none, or a filter of
+/// system calls may forbid to ask.
 pub fn resident(recorder: &Recorder, address: u64, bytes: u64) -> Option<(u64, u64)> {
+    if !recorder.may_ask_pages {
+        return None;
+    }
     let page = recorder.page_bytes;
     let start = address.checked_next_multiple_of(page)?;
     let end = address.checked_add(bytes)? & !(page - 1);
