@@ -72,7 +72,7 @@ impl Planned {
         let mut writer = Writer::create(trace, path).map_err(failed)?;
         let mut steps = Steps::new(Merged::new(trace));
         let mut count = 0u64;
-        while let Some(step) = steps.next() {
+        for step in steps.by_ref() {
             writer.take(&step).map_err(failed)?;
             count += 1;
             if count.is_multiple_of(CHECK_EVERY) && is_over() {

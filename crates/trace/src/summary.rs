@@ -31,7 +31,7 @@ pub fn summarise(trace: &Trace) -> Summary {
     let mut steps = Steps::new(Merged::new(trace));
     // Of each slot: its bytes, and the thread that allocated.
     let mut slots: Vec<(u64, u32)> = Vec::new();
-    while let Some(step) = steps.next() {
+    for step in steps.by_ref() {
         let slot = step.slot as usize;
         if slot >= slots.len() {
             slots.resize(slot + 1, (0, 0));

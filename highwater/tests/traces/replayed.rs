@@ -34,7 +34,8 @@ fn a_recorded_program_is_reproduced_and_tried_with_settings() {
         "--json",
     ];
     let replayed = run(folder.path(), &words);
-    let report: Value = serde_json::from_str(&text(&replayed)).expect(&errors(&replayed));
+    let report = serde_json::from_str::<Value>(&text(&replayed));
+    let report = report.unwrap_or_else(|_| panic!("{}", errors(&replayed)));
     assert_eq!(report["schema"], "highwater.replay/1");
     assert_eq!(report["trusted"], true, "{}", report["self_check"]);
     assert_eq!(replayed.status.code(), Some(0));

@@ -108,19 +108,15 @@ pub unsafe fn free(block: Ptr, call: impl FnOnce() + Copy) {
 
 /// A free that was made past the recording functions, stamped before it.
 pub unsafe fn freed_at(ticks: u64, block: Ptr) {
-    // SAFETY: this thread's words.
-    if !block.is_null()
-        && let Some(writer) = unsafe { Writer::enter() }
-    {
-        // SAFETY: this thread's chunk.
-        unsafe {
-            writer.put(
-                ticks,
-                Event::Free {
-                    address: block as u64,
-                },
-            )
-        };
+    if block.is_null() {
+        return;
+    }
+    let address = block as u64;
+    // SAFETY: this thread's words and chunk.
+    unsafe {
+        if let Some(writer) = Writer::enter() {
+            writer.put(ticks, Event::Free { address });
+        }
     }
 }
 

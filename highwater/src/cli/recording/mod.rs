@@ -78,7 +78,7 @@ pub fn run(args: &RecordArgs) -> anyhow::Result<u8> {
             return Err(error);
         }
     };
-    let watched = Watch::new(recording, subject, args.length).to_the_end();
+    let watched = Watch::new(recording, subject, args.length).run();
     if !args.quiet {
         summary::print(&watched, &path, args.json);
     }

@@ -66,7 +66,7 @@ impl Watch {
     }
 
     /// Until the program has ended.
-    pub fn to_the_end(mut self) -> Watched {
+    pub fn run(mut self) -> Watched {
         let mut watched = None;
         while !self.subject.has_ended() {
             if let Some(recording) = self.recording.as_mut() {
