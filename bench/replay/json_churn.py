@@ -6,16 +6,16 @@ import time
 
 random.seed(5)
 cache = {}
-for number in range(60000):
+for number in range(16000):
     items = [
         {"key": random.randrange(10**6), "value": "x" * random.randrange(5, 400)}
         for _ in range(random.randrange(5, 60))
     ]
     text = json.dumps({"id": number, "items": items})
     cache[random.randrange(6000)] = json.loads(text) if number % 3 else text
-    if number % 2500 == 0:
+    if number % 2000 == 0:
         time.sleep(0.3)
-    if number % 15000 == 14999:
+    if number % 5000 == 4999:
         for key in list(cache)[: len(cache) // 2]:
             del cache[key]
         time.sleep(1.5)

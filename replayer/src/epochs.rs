@@ -29,6 +29,8 @@ pub struct Run {
     epoch: AtomicU32,
     sampled: AtomicU64,
     failed: AtomicU64,
+    /// Of threads that end.
+    key: libc::pthread_key_t,
     start: Used,
 }
 
@@ -60,6 +62,7 @@ impl Run {
             epoch: AtomicU32::new(0),
             sampled: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            key: key()?,
             start: Used::now(),
         };
         if !run.is_whole() {
@@ -124,12 +127,17 @@ impl Run {
             if failed > 0 {
                 self.failed.fetch_add(failed, Ordering::Relaxed);
             }
-            if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-                self.open(epoch + 1, thread);
-            }
             if epoch == last {
                 return;
             }
+            self.finish_epoch(epoch, thread);
+        }
+    }
+
+    /// A thread has done its part of an epoch. One that ends comes here when it has ended: see [`ends`].
+    fn finish_epoch(&self, epoch: u32, thread: u32) {
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.open(epoch + 1, thread);
         }
     }
 
@@ -200,6 +208,13 @@ impl Run {
     }
 }
 
+fn key() -> Option<libc::pthread_key_t> {
+    let mut key = 0;
+    // SAFETY: writes one key.
+    let failed = unsafe { libc::pthread_key_create(&mut key, Some(ends)) } != 0;
+    (!failed).then_some(key)
+}
+
 impl Used {
     fn now() -> Used {
         // SAFETY: fills one record.
@@ -223,6 +238,36 @@ extern "C" fn body(thread: *mut c_void) -> *mut c_void {
     // SAFETY: published before the first thread was started.
     if let Some(run) = unsafe { RUN.load(Ordering::Acquire).as_ref() } {
         run.work(thread as usize as u32);
+        // Null is no value of a key.
+        let value = (thread as usize) << ROUND_BITS | ROUNDS;
+        // SAFETY: a key of ours; the value is no pointer.
+        unsafe { libc::pthread_setspecific(run.key, value as *mut c_void) };
     }
     std::ptr::null_mut()
+}
+
+/// How often the destructors of a thread run while they set values again (PTHREAD_DESTRUCTOR_ITERATIONS of limits.h).
+const ROUNDS: usize = 4;
+/// Of a key's value, the rounds that are left.
+const ROUND_BITS: u32 = 8;
+
+/// A thread that ends: the allocator's own destructors run before this one in every round, as their keys are older. In
+/// the last round it has given back what it kept for the thread; only then is the thread's epoch finished.
+extern "C" fn ends(value: *mut c_void) {
+    // SAFETY: published before the first thread was started.
+    let Some(run) = (unsafe { RUN.load(Ordering::Acquire).as_ref() }) else {
+        return;
+    };
+    let (thread, left) = (
+        value as usize >> ROUND_BITS,
+        value as usize & ((1 << ROUND_BITS) - 1),
+    );
+    if left > 1 {
+        let next = (thread << ROUND_BITS | (left - 1)) as *mut c_void;
+        // SAFETY: as in `body`.
+        unsafe { libc::pthread_setspecific(run.key, next) };
+        return;
+    }
+    let thread = thread as u32;
+    run.finish_epoch(run.threads.get(thread).last_epoch, thread);
 }

@@ -56,6 +56,8 @@ pub mod op {
     pub const ALIGNED: u8 = 2;
     pub const FREE: u8 = 3;
     pub const RESIZE: u8 = 4;
+    /// The thread has ended; no slot.
+    pub const END: u8 = 5;
 }
 
 /// All pages of the block are written to.

@@ -10,6 +10,9 @@ const PAGE_BYTES: usize = 4096;
 
 /// Does it, once it is its turn. False: the allocator returned null.
 pub fn operate(record: &Record, slot: &Slot) -> bool {
+    if record.op == op::END {
+        return true;
+    }
     wait(slot, record.turn);
     let before = slot.block.load(Relaxed);
     let bytes = record.bytes();

@@ -82,6 +82,7 @@ impl Planned {
         if count == 0 {
             return Err(unfit("it holds no allocation".to_owned()));
         }
+        writer.end_threads(u64::MAX).map_err(failed)?;
         writer.end_epoch().map_err(failed)?;
         let slots = steps.slots();
         let mut damage = trace.damage;
@@ -121,6 +122,15 @@ impl Planned {
     }
 }
 
+/// When which threads end, the first one last. The main thread stays.
+fn ends(trace: &Trace) -> Vec<(u64, u32)> {
+    let threads = trace.threads.iter().enumerate().skip(1);
+    let ended = threads.filter_map(|(index, thread)| Some((thread.ended_ns?, index as u32)));
+    let mut ends: Vec<_> = ended.collect();
+    ends.sort_unstable_by(|a, b| b.cmp(a));
+    ends
+}
+
 /// The times of the recorded samples.
 fn sample_times(trace: &Trace) -> Vec<u64> {
     if !trace.samples.is_empty() {
@@ -149,6 +159,8 @@ struct Writer {
     turns: Vec<u32>,
     lives: Vec<Life>,
     touches: Touches,
+    /// Threads whose end is still to come, with its time, the next one last.
+    ends: Vec<(u64, u32)>,
 }
 
 impl Writer {
@@ -170,6 +182,7 @@ impl Writer {
             turns: Vec::new(),
             lives: trace.threads.iter().map(life).collect(),
             touches: Touches::new(),
+            ends: ends(trace),
         })
     }
 
@@ -178,13 +191,8 @@ impl Writer {
             self.touches.fresh(step.slot, touch);
             return Ok(());
         }
-        let is_late = step.time_ns.saturating_sub(self.epoch_ns) >= EPOCH_NS;
-        if self.waiting.len() >= EPOCH_OPERATIONS || (is_late && !self.waiting.is_empty()) {
-            self.end_epoch()?;
-        }
-        if self.waiting.is_empty() {
-            self.epoch_ns = step.time_ns;
-        }
+        self.end_threads(step.time_ns)?;
+        self.open(step.time_ns)?;
         let slot = step.slot as usize;
         if slot >= self.turns.len() {
             self.turns.resize(slot + 1, 0);
@@ -196,6 +204,40 @@ impl Writer {
             record,
             large,
         });
+        Ok(())
+    }
+
+    /// The epoch of an operation at that time.
+    fn open(&mut self, time_ns: u64) -> Result<(), Error> {
+        let is_late = time_ns.saturating_sub(self.epoch_ns) >= EPOCH_NS;
+        if self.waiting.len() >= EPOCH_OPERATIONS || (is_late && !self.waiting.is_empty()) {
+            self.end_epoch()?;
+        }
+        if self.waiting.is_empty() {
+            self.epoch_ns = time_ns;
+        }
+        Ok(())
+    }
+
+    /// Threads that end until then do so: an allocator gives back what it kept for them.
+    fn end_threads(&mut self, until_ns: u64) -> Result<(), Error> {
+        while let Some((time_ns, thread)) = self.ends.pop_if(|(time_ns, _)| *time_ns <= until_ns) {
+            // One that never allocated has nothing to give back.
+            let has_run = self.lives[thread as usize].first_epoch != u32::MAX
+                || self.waiting.iter().any(|waiting| waiting.thread == thread);
+            if has_run {
+                self.open(time_ns)?;
+                let record = Record {
+                    op: op::END,
+                    ..Record::zeroed()
+                };
+                self.waiting.push(Waiting {
+                    thread,
+                    record,
+                    large: None,
+                });
+            }
+        }
         Ok(())
     }
 

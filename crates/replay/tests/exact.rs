@@ -259,6 +259,36 @@ fn blocks_pass_between_threads_that_start_and_end() {
 }
 
 #[test]
+fn threads_end_when_they_ended() {
+    let tried = replay(|writer| {
+        relay(writer);
+        // Threads end together, alone, and after the last event of all.
+        for thread in 1..20u32 {
+            let last = (u64::from(thread) + 1) * 1000 * 2000;
+            let at = if thread > 15 {
+                60 * MS
+            } else {
+                last + u64::from(thread % 3) * MS
+            };
+            writer.ended(thread, at);
+        }
+        (1..=6).for_each(|at| sample(writer, at * 12 * MS, MIB));
+    });
+    assert_eq!(tried.ran.end, End::Finished, "{:?}", tried.ran);
+    assert_eq!(
+        tried.planned.operations,
+        replay(relay).planned.operations + 19
+    );
+    assert_eq!(tried.ran.anon_bytes.len(), 6);
+    let ended = tried
+        .trace
+        .threads
+        .iter()
+        .filter(|thread| thread.ended_ns.is_some());
+    assert_eq!(ended.count(), 19);
+}
+
+#[test]
 fn a_replay_is_bounded_in_memory_and_time() {
     let small = Limits {
         resident_bytes: 16 * MIB,

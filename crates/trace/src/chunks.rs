@@ -8,14 +8,14 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use trace_abi::chunk::{CHUNK_HEADER_BYTES, Chunk};
+use trace_abi::chunk::{CHUNK_HEADER_BYTES, Chunk, Ended, Sample};
 use trace_abi::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, CHUNK_MAGIC, HEADER_BYTES, kind};
 
 use crate::damage::Damage;
 use crate::error::TraceError;
 use crate::header::{self, Facts, u16_at, u32_at, u64_at};
-use crate::samples::{parse_alive, parse_facts, parse_samples};
-use trace_abi::chunk::Sample;
+use crate::samples::{parse_alive, parse_ended, parse_facts, parse_samples};
+use crate::ticks::Scale;
 
 /// Threads of a trace that are read; real programs have tens of thousands at most.
 const THREADS_MAX: usize = 1 << 20;
@@ -54,6 +54,8 @@ pub struct ThreadChunks {
     pub events: u64,
     /// Whether it was alive at the last sample. Others end with their last event.
     pub is_alive: bool,
+    /// When it was first missing among the threads, ns since the start; `None`: not seen, or alive.
+    pub ended_ns: Option<u64>,
     pub(crate) chunks: Vec<Found>,
 }
 
@@ -90,7 +92,10 @@ impl Trace {
         let mut page = vec![0; (HEADER_BYTES.min(bytes)) as usize];
         file.read_exact_at(&mut page, 0).map_err(failed)?;
         let facts = header::parse(path, &page)?;
-        let mut damage = Damage::default();
+        let mut damage = Damage {
+            missing_bytes: facts.file_bytes.saturating_sub(bytes),
+            ..Damage::default()
+        };
         let found = scan(&file, bytes, &mut damage).map_err(failed)?;
         let mut trace = Trace {
             path: path.to_path_buf(),
@@ -120,7 +125,7 @@ impl Trace {
     fn take(&mut self, found: &[Found]) {
         let events = || found.iter().filter(|chunk| chunk.kind == kind::EVENTS);
         let last_image = events().map(|chunk| chunk.image).max().unwrap_or(0);
-        let mut alive = Vec::new();
+        let (mut alive, mut ended) = (Vec::new(), Vec::new());
         for chunk in found.iter().filter(|chunk| chunk.kind != kind::EVENTS) {
             if chunk.kind == kind::LARGE {
                 continue;
@@ -132,6 +137,7 @@ impl Trace {
                 kind::SAMPLES => self.samples.extend(parse_samples(&bytes)),
                 kind::FACTS => self.about.extend(parse_facts(&bytes)),
                 kind::ALIVE => alive = parse_alive(&bytes),
+                kind::ENDED => ended.extend(parse_ended(&bytes)),
                 _ => {}
             }
         }
@@ -150,6 +156,7 @@ impl Trace {
                 name: String::new(),
                 events: 0,
                 is_alive: false,
+                ended_ns: None,
                 chunks: Vec::new(),
             });
             thread.events += u64::from(chunk.events);
@@ -159,6 +166,7 @@ impl Trace {
         for thread in &mut self.threads {
             self.damage.missing_chunks += order(thread);
         }
+        mark_ended(&mut self.threads, &ended, self.facts.scale);
         mark_alive(&mut self.threads, &alive);
     }
 
@@ -173,11 +181,34 @@ impl Trace {
     }
 }
 
+/// The last thread of each id that had started when it was missing.
+fn mark_ended(threads: &mut [ThreadChunks], ended: &[Ended], scale: Scale) {
+    let mut of_tid: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    for (index, thread) in threads.iter().enumerate() {
+        of_tid.entry(u64::from(thread.tid)).or_default().push(index);
+    }
+    for row in ended {
+        let has_started = |index: &&usize| {
+            let first = threads[**index].chunks.first();
+            first.is_some_and(|chunk| scale.ns(chunk.first_ticks) <= row.time_ns)
+        };
+        let last = of_tid
+            .get(&row.tid)
+            .and_then(|all| all.iter().rfind(has_started));
+        if let Some(index) = last.copied() {
+            threads[index].ended_ns = Some(row.time_ns);
+        }
+    }
+}
+
 /// The last thread of each id that was alive: ids are used again.
 fn mark_alive(threads: &mut [ThreadChunks], alive: &[u32]) {
     let mut left: std::collections::BTreeSet<u32> = alive.iter().copied().collect();
     for thread in threads.iter_mut().rev() {
         thread.is_alive = left.remove(&thread.tid);
+        if thread.is_alive {
+            thread.ended_ns = None;
+        }
     }
 }
 
@@ -256,7 +287,7 @@ fn parse(head: &[u8], at: u64, file_bytes: u64) -> Option<(Found, u32)> {
         && length.is_power_of_two()
         && (CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX).contains(&length)
         && (CHUNK_HEADER_BYTES..=length).contains(&used)
-        && (kind::EVENTS..=kind::LARGE).contains(&kind);
+        && (kind::EVENTS..=kind::ENDED).contains(&kind);
     if !is_chunk {
         return None;
     }

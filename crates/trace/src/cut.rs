@@ -51,7 +51,13 @@ pub fn cut(trace: &Trace, window: Window, out: &Path) -> Result<(), TraceError> 
     }
     let mut writer = TraceWriter::create(out)?;
     for thread in &trace.threads {
-        writer.thread(thread.tid, &thread.name, thread.is_alive);
+        let number = writer.thread(thread.tid, &thread.name, thread.is_alive);
+        let ended = thread
+            .ended_ns
+            .filter(|at| (window.from_ns..window.to_ns).contains(at));
+        if let Some(at) = ended {
+            writer.ended(number, at - window.from_ns);
+        }
     }
     for (thread, bytes, address) in first {
         writer.event(thread, 0, Event::Malloc { bytes, address })?;

@@ -5,6 +5,8 @@
 pub struct Damage {
     /// Bytes between chunks that are neither a chunk nor zero.
     pub foreign_bytes: u64,
+    /// Bytes that are missing at the end of the file.
+    pub missing_bytes: u64,
     /// Chunks that end behind the end of the file.
     pub cut_chunks: u64,
     /// Chunks whose checksum is another one: their events are left out.
@@ -27,6 +29,7 @@ impl Damage {
     pub fn lines(&self) -> Vec<String> {
         let kinds = [
             (self.foreign_bytes, "bytes that are no chunk"),
+            (self.missing_bytes, "bytes missing at the end of the file"),
             (self.cut_chunks, "chunks that the end of the file cuts"),
             (self.checksums, "chunks with a wrong checksum, left out"),
             (
@@ -48,6 +51,7 @@ impl Damage {
     /// Adds what another part of the reader found.
     pub fn add(&mut self, other: &Damage) {
         self.foreign_bytes += other.foreign_bytes;
+        self.missing_bytes += other.missing_bytes;
         self.cut_chunks += other.cut_chunks;
         self.checksums += other.checksums;
         self.undecodable += other.undecodable;

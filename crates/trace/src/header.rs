@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 use std::path::Path;
 
-use trace_abi::{HEADER_BYTES, Header, MAGIC, VERSION, off_reason, state};
+use trace_abi::{CLOSED, HEADER_BYTES, Header, MAGIC, VERSION, off_reason, state};
 
 use crate::error::TraceError;
 use crate::ticks::{Clock, Scale};
@@ -35,6 +35,8 @@ pub struct Facts {
     pub length_ns: u64,
     /// When it started, ns since 1970.
     pub start_realtime_ns: u64,
+    /// Bytes that the file had.
+    pub(crate) file_bytes: u64,
 }
 
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
@@ -98,6 +100,10 @@ pub(crate) fn parse(path: &Path, page: &[u8]) -> Result<Facts, TraceError> {
         scale,
         length_ns: scale.ns(end.0),
         start_realtime_ns: at(offset_of!(Header, start_realtime_ns)),
+        file_bytes: match at(offset_of!(Header, next)) {
+            CLOSED => at(offset_of!(Header, limit)),
+            next => next,
+        },
     })
 }
 

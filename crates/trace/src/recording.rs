@@ -10,14 +10,14 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use memmap2::MmapMut;
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
-use trace_abi::chunk::{CHUNK_HEADER_BYTES, Chunk, Sample};
+use trace_abi::chunk::{CHUNK_HEADER_BYTES, Chunk, Ended, Sample};
 use trace_abi::{CLOSED, HEADER_BYTES, Header, kind, off_reason, state};
 
 use crate::chunks::{read_payload, scan};
 use crate::damage::Damage;
 use crate::error::TraceError;
 use crate::header::{New, page};
-use crate::samples::sample_bytes;
+use crate::samples::{ended_bytes, sample_bytes};
 use crate::ticks::{Clock, calibrate, now, realtime_ns};
 use crate::write::chunk_head;
 
@@ -31,6 +31,7 @@ const ZEROS_BYTES: usize = 1 << 20;
 const SAMPLES_CHUNK_BYTES: u32 = 64 << 10;
 const ALIVE_CHUNK_BYTES: u32 = 64 << 10;
 const FACTS_CHUNK_BYTES: u32 = 16 << 10;
+const ENDED_CHUNK_BYTES: u32 = 16 << 10;
 /// Free space that is left to the service: this, or one part in twenty of the file system if that is less.
 const RESERVE_BYTES: u64 = 1 << 30;
 const RESERVE_PART: u64 = 20;
@@ -56,6 +57,7 @@ pub struct Recording {
     facts: Option<Own>,
     samples: Option<Own>,
     alive: Option<Own>,
+    ended: Option<Own>,
     is_full: bool,
     kept: Ledge,
 }
@@ -135,6 +137,7 @@ impl Recording {
             facts: None,
             samples: None,
             alive: None,
+            ended: None,
             is_full: false,
             kept: Ledge::default(),
         })
@@ -333,6 +336,18 @@ impl Recording {
         now(Clock::Monotonic).1.saturating_sub(self.start_ns)
     }
 
+    /// Notes threads that have ended since the last time.
+    pub fn add_ended(&mut self, tids: &[u32]) {
+        let time_ns = self.elapsed_ns();
+        let rows = tids.iter().map(|tid| Ended {
+            time_ns,
+            tid: u64::from(*tid),
+        });
+        for row in rows.map(|row| ended_bytes(&row)) {
+            self.ended = self.with_room(self.ended, kind::ENDED, ENDED_CHUNK_BYTES, &row);
+        }
+    }
+
     /// Notes which threads are alive, in place of those noted before.
     pub fn set_alive(&mut self, tids: &[u32]) {
         let mut own = self.alive;
@@ -371,6 +386,7 @@ impl Recording {
             next => next,
         };
         self.file.set_len(bytes).map_err(failed)?;
+        self.header().limit.store(bytes, Release);
         self.seal(bytes).map_err(failed)?;
         Ok(Finished { bytes })
     }

@@ -1,6 +1,6 @@
 //! What highwater itself writes into a trace: samples of the program's memory, facts, the threads alive.
 
-use trace_abi::chunk::Sample;
+use trace_abi::chunk::{Ended, Sample};
 
 use crate::header::{u32_at, u64_at};
 
@@ -42,6 +42,24 @@ pub(crate) fn parse_facts(bytes: &[u8]) -> Vec<(String, String)> {
     pairs
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect()
+}
+
+/// Rows of threads that have ended.
+pub(crate) fn parse_ended(bytes: &[u8]) -> Vec<Ended> {
+    let rows = bytes.chunks_exact(size_of::<Ended>());
+    rows.map(|row| Ended {
+        time_ns: u64_at(row, 0),
+        tid: u64_at(row, 8),
+    })
+    .collect()
+}
+
+/// Such a row as it lies in the file.
+pub(crate) fn ended_bytes(ended: &Ended) -> [u8; size_of::<Ended>()] {
+    let mut bytes = [0; size_of::<Ended>()];
+    bytes[..8].copy_from_slice(&ended.time_ns.to_le_bytes());
+    bytes[8..].copy_from_slice(&ended.tid.to_le_bytes());
+    bytes
 }
 
 /// Thread ids.

@@ -6,7 +6,7 @@ use std::mem::offset_of;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use trace_abi::chunk::{CHUNK_HEADER_BYTES, Chunk, Sample, next_bytes};
+use trace_abi::chunk::{CHUNK_HEADER_BYTES, Chunk, Ended, Sample, next_bytes};
 use trace_abi::event::{self, Before};
 use trace_abi::{
     CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, CHUNK_MAGIC, EVENT_BYTES_MAX, Event, HEADER_BYTES, Header,
@@ -15,7 +15,7 @@ use trace_abi::{
 
 use crate::error::TraceError;
 use crate::header::{New, page};
-use crate::samples::sample_bytes;
+use crate::samples::{ended_bytes, sample_bytes};
 use crate::ticks::Clock;
 
 /// The header of a chunk of highwater's own.
@@ -62,6 +62,7 @@ pub struct TraceWriter {
     samples: Vec<u8>,
     facts: String,
     alive: Vec<u8>,
+    ended: Vec<u8>,
     end_ns: u64,
 }
 
@@ -95,6 +96,7 @@ impl TraceWriter {
             samples: Vec::new(),
             facts: String::new(),
             alive: Vec::new(),
+            ended: Vec::new(),
             end_ns: 1,
         })
     }
@@ -111,6 +113,13 @@ impl TraceWriter {
             self.alive.extend(tid.to_le_bytes());
         }
         self.threads.len() as u32 - 1
+    }
+
+    /// A thread has ended, ns after the start: later than its last event.
+    pub fn ended(&mut self, thread: u32, time_ns: u64) {
+        self.end_ns = self.end_ns.max(time_ns);
+        let tid = u64::from(self.threads[thread as usize].tid);
+        self.ended.extend(ended_bytes(&Ended { time_ns, tid }));
     }
 
     /// Adds an event of a thread, ns after the start; not before the thread's last.
@@ -168,10 +177,11 @@ impl TraceWriter {
             (kind::SAMPLES, std::mem::take(&mut self.samples)),
             (kind::FACTS, std::mem::take(&mut self.facts).into_bytes()),
             (kind::ALIVE, std::mem::take(&mut self.alive)),
+            (kind::ENDED, std::mem::take(&mut self.ended)),
         ];
         for (kind, bytes) in others {
-            // Whole samples and ids: both divide it.
-            let most = (CHUNK_BYTES_MAX - CHUNK_HEADER_BYTES) as usize / 40 * 40;
+            // Whole rows: the length of each kind divides it.
+            let most = (CHUNK_BYTES_MAX - CHUNK_HEADER_BYTES) as usize / 80 * 80;
             for part in bytes.chunks(most) {
                 let length = (part.len() as u32 + CHUNK_HEADER_BYTES).next_power_of_two();
                 let length = length.max(CHUNK_BYTES_MIN);

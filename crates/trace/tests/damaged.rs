@@ -133,7 +133,7 @@ fn a_cut_file_gives_what_is_left_and_names_what_is_missing() {
     let made = made(5000);
     let whole = std::fs::read(&made.path).unwrap();
     let events = summarise(&Trace::open(&made.path).unwrap()).allocations;
-    std::fs::write(&made.path, &whole[..whole.len() / 2]).unwrap();
+    std::fs::write(&made.path, &whole[..20_000]).unwrap();
     let trace = Trace::open(&made.path).unwrap();
     let summary = summarise(&trace);
     assert!(summary.damage.is_any());

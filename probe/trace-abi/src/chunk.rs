@@ -23,6 +23,8 @@ pub mod kind {
     pub const ALIVE: u16 = 4;
     /// The recorder's table of live large blocks: of no use to a reader.
     pub const LARGE: u16 = 5;
+    /// Rows of [`super::Ended`].
+    pub const ENDED: u16 = 6;
 }
 
 /// In front of its bytes.
@@ -84,6 +86,16 @@ pub struct Sample {
     /// Of the anonymous ones, those in mappings that no allocator makes: variables of the program and its libraries,
     /// stacks. [`UNKNOWN`]: not read this time.
     pub other_bytes: u64,
+}
+
+/// A thread that has ended.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// When it was first missing, since [`crate::Header::start_monotonic_ns`].
+    pub time_ns: u64,
+    /// Its id in the kernel.
+    pub tid: u64,
 }
 
 /// [`Sample::other_bytes`] where it was not read.

@@ -65,7 +65,8 @@ pub struct Header {
     pub sealed: u32,
     /// First byte that no chunk has; [`CLOSED`] at the end. Both move it.
     pub next: AtomicU64,
-    /// Bytes of the file that have disk blocks; no chunk may end after this. highwater moves it.
+    /// Bytes of the file that have disk blocks; no chunk may end after this. highwater moves it;
+    /// at the end it is the length of the file.
     pub limit: AtomicU64,
     /// Largest size of the file: bytes that the recorder maps.
     pub max_bytes: u64,

@@ -174,7 +174,10 @@ impl Watch {
         {
             self.listed = Some(now);
             let tids = folder.threads().unwrap_or_default();
-            let now: Vec<u32> = tids.into_iter().map(|tid| tid as u32).collect();
+            let mut now: Vec<u32> = tids.into_iter().map(|tid| tid as u32).collect();
+            now.sort_unstable();
+            let is_gone = |tid: &&u32| now.binary_search(tid).is_err();
+            let ended: Vec<u32> = self.threads.iter().filter(is_gone).copied().collect();
             // While a process ends its threads go one by one: those of the sample before count too.
             let mut alive = std::mem::replace(&mut self.threads, now);
             alive.extend(&self.threads);
@@ -182,6 +185,7 @@ impl Watch {
             alive.dedup();
             if let Some(recording) = self.recording.as_mut() {
                 recording.set_alive(&alive);
+                recording.add_ended(&ended);
             }
         }
     }
