@@ -155,7 +155,7 @@ fn begin() -> Stage {
     };
     if reason == off_reason::NONE {
         STAGE.store(ON, Ordering::Release);
-    } else if reason == off_reason::RECORDING {
+    } else if reason == off_reason::RECORDING && recorder::is_on() {
         anchor::off(reason);
         STAGE.store(RECORDING, Ordering::Release);
     } else {
@@ -180,10 +180,8 @@ unsafe fn start() -> u32 {
         if let Some(path) = variable(trace_abi::RECORD_VARIABLE.as_bytes()) {
             forms::find();
             FILTER.pin(0);
-            return match recorder::start(path) {
-                true => off_reason::RECORDING,
-                false => off_reason::REQUESTED,
-            };
+            recorder::start(path);
+            return off_reason::RECORDING;
         }
         // A program with a malloc of its own never calls ours, and may answer for what the next library asks of itself:
         // nothing is tried there.

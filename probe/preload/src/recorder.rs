@@ -64,11 +64,12 @@ pub fn is_on() -> bool {
     get().is_some_and(Recorder::is_on)
 }
 
-/// Takes the trace of that name. False: it is no trace, another process records into it, or it cannot be mapped.
+/// Takes the trace of that name. Nothing is recorded where it is no trace, another process records into it, or it
+/// cannot be mapped.
 ///
 /// # Safety
 /// Once, while there is one thread.
-pub unsafe fn start(path: &CStr) -> bool {
+pub unsafe fn start(path: &CStr) {
     // SAFETY: as the caller says; the place is written before it is published.
     unsafe {
         let file = libc::open(
@@ -76,17 +77,16 @@ pub unsafe fn start(path: &CStr) -> bool {
             libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW,
         );
         if file < 0 {
-            return false;
+            return;
         }
         let recorder = open(file);
         libc::close(file);
         let Some(recorder) = recorder else {
-            return false;
+            return;
         };
         let place = (&raw mut PLACE).cast::<Recorder>();
         place.write(recorder);
         RECORDER.store(place, Release);
-        true
     }
 }
 
