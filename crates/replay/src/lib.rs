@@ -26,4 +26,4 @@ pub use forecast::{Curve, Forecast, Range, alike};
 pub use outcome::{End, Ran};
 pub use plan::{Planned, Unseen};
 pub use run::{Limits, Runner};
-pub use self_check::{SelfCheck, TRUSTED_SHARE};
+pub use self_check::{SelfCheck, TRUSTED_CURVE_SHARE, TRUSTED_SHARE};

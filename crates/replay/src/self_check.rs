@@ -6,8 +6,11 @@ use trace::Trace;
 use crate::forecast::{Curve, other_bytes};
 use crate::outcome::{End, Ran};
 
-/// A replay whose memory is further off than this, on average over the samples, is not trusted.
+/// A replay whose mean memory is further off than this is not trusted.
 pub const TRUSTED_SHARE: f64 = 0.05;
+/// Nor is one that is further off than this at the average sample: errors of both signs must not cancel. It is wider,
+/// for threads that are scheduled otherwise move a steep rise or fall by some samples.
+pub const TRUSTED_CURVE_SHARE: f64 = 0.10;
 /// Below this a difference is no matter of the allocator: pages of the program's own start and end.
 const SLACK_BYTES: f64 = (1u64 << 20) as f64;
 /// Fewer samples than this are no curve.
@@ -23,7 +26,9 @@ pub struct SelfCheck {
     pub recorded_peak_bytes: f64,
     /// Mean over the samples of how far the replay is off, of the recorded mean.
     pub off_share: f64,
-    /// Share of the recorded memory, at its mean, that is outside of the replayed heap.
+    /// How far the mean is off, of the recorded mean.
+    pub mean_off_share: f64,
+    /// Both are within their limits.
     pub is_trusted: bool,
     /// Why not, in words.
     pub why_not: Option<String>,
@@ -68,7 +73,9 @@ impl SelfCheck {
             .sum::<f64>()
             / recorded.0.len().max(1) as f64;
         let mean = recorded.mean();
-        let is_trusted = off <= (TRUSTED_SHARE * mean).max(SLACK_BYTES);
+        let mean_off = (replayed.mean() - mean).abs();
+        let is_trusted = mean_off <= (TRUSTED_SHARE * mean).max(SLACK_BYTES)
+            && off <= (TRUSTED_CURVE_SHARE * mean).max(SLACK_BYTES);
         SelfCheck {
             recorded_mean_bytes: mean,
             replayed_mean_bytes: replayed.mean(),
@@ -76,6 +83,7 @@ impl SelfCheck {
             replayed_end_bytes: replayed.end(),
             recorded_peak_bytes: recorded.peak(),
             off_share: off / mean.max(1.0),
+            mean_off_share: mean_off / mean.max(1.0),
             is_trusted,
             why_not: (!is_trusted).then(|| why(recorded, replayed)),
         }

@@ -94,7 +94,9 @@ fn started(folder: &Path, trace: &str) -> Option<(std::process::Child, Pid)> {
     let begun = Instant::now();
     loop {
         std::thread::sleep(Duration::from_millis(100));
-        let is_going = Trace::open(&folder.join(trace)).is_ok_and(|trace| trace.events() > 10_000);
+        // Its threads have been listed by then, too.
+        let has_both = |trace: Trace| trace.events() > 10_000 && trace.samples.len() > 4;
+        let is_going = Trace::open(&folder.join(trace)).is_ok_and(has_both);
         if is_going {
             break;
         }

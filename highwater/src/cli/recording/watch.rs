@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use signal_hook::consts::SIGKILL;
+
 use heap::smaps::{Area, parse_smaps};
 use observe::proc::open::Folder;
 use observe::proc::status::parse_status;
@@ -160,7 +162,9 @@ impl Watch {
             self.files = files(&areas);
         }
         recording.add_sample(&sample);
-        self.list_threads(&folder, now);
+        if !is_dying(&text) {
+            self.list_threads(&folder, now);
+        }
     }
 
     fn list_threads(&mut self, folder: &Folder, now: Instant) {
@@ -189,6 +193,15 @@ impl Watch {
             }
         }
     }
+}
+
+/// Whether SIGKILL waits for the main thread, as it does while a process is being ended: its threads go one by one then,
+/// and none of them has ended by itself.
+fn is_dying(status: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(status);
+    let pending = text.lines().find_map(|line| line.strip_prefix("SigPnd:"));
+    let pending = pending.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    pending.is_some_and(|mask| mask & (1 << (SIGKILL - 1)) != 0)
 }
 
 fn read_areas(folder: &Folder) -> Option<Vec<Area>> {

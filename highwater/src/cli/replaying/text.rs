@@ -5,7 +5,7 @@ use comfy_table::{CellAlignment, Table};
 
 use super::Report;
 use super::runs::Played;
-use replay::{End, Forecast, Planned, Range, TRUSTED_SHARE, alike};
+use replay::{End, Forecast, Planned, Range, TRUSTED_CURVE_SHARE, TRUSTED_SHARE, alike};
 use trace::Trace;
 use units::written::{ByteScale, bytes, count, counted, digits, percent, seconds};
 
@@ -60,16 +60,19 @@ fn self_check(report: &Report) -> String {
         Ok(check) => check,
         Err(why) => return fill(&format!("Self-check: NOT TRUSTED. {}.", upper(why))),
     };
-    let limit = format!("{} or 1 MiB", percent(TRUSTED_SHARE));
+    let limits = (percent(TRUSTED_SHARE), percent(TRUSTED_CURVE_SHARE));
     let compared = format!(
-        "on the recorded allocator the replay has {} on average and {} at the end, the program had {} and {}; off by {} \
-         on average over {} samples, the limit is {limit}",
+        "on the recorded allocator the replay has {} on average and {} at the end, the program had {} and {}. The mean \
+         is off by {} (limit {}), the average of {} samples by {} (limit {}; 1 MiB is allowed for both)",
         bytes(check.replayed_mean_bytes),
         bytes(check.replayed_end_bytes),
         bytes(check.recorded_mean_bytes),
         bytes(check.recorded_end_bytes),
-        percent(check.off_share),
+        percent(check.mean_off_share),
+        limits.0,
         report.trace.samples.len(),
+        percent(check.off_share),
+        limits.1,
     );
     fill(&match &check.why_not {
         None => format!("Self-check: trusted; {compared}."),
