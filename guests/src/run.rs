@@ -144,7 +144,7 @@ pub fn run(workshop: &Workshop, arm: &Arm, file: &Path, program: &Program) -> Re
 /// Largest trace of one run.
 const TRACE_BYTES_MAX: u64 = 32 << 20;
 
-/// A fresh trace for an arm that records. Nobody allocates more disk blocks: recording ends where they do.
+/// A fresh trace for an arm that records. No more disk blocks are allocated: recording ends with them.
 fn trace_of(workshop: &Workshop, arm: &Arm) -> Option<(&'static str, PathBuf)> {
     if !arm.records {
         return None;

@@ -64,7 +64,7 @@ impl Files {
 
     /// The entries of a section whose kind is `T`.
     pub fn section<T>(&self, section: Section) -> &'static [T] {
-        // SAFETY: found to fit; plain integers in a file that nobody writes any more.
+        // SAFETY: found to fit; plain integers in a file that is not written any more.
         unsafe {
             let first = self.plan.add(section.at as usize).cast::<T>();
             std::slice::from_raw_parts(first, section.count as usize)

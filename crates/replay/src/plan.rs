@@ -25,7 +25,7 @@ const LARGE_BYTES: u64 = 32 << 10;
 const SAMPLES_DEFAULT: u64 = 200;
 /// Threads at once; each has a stack of shared memory.
 const LANES_MAX: u32 = 20_000;
-/// Between two looks at whether the user has had enough.
+/// Operations between two checks for an interruption.
 const CHECK_EVERY: u64 = 1 << 16;
 
 /// What a replay cannot show, counted.

@@ -166,8 +166,23 @@ impl Trace {
         for thread in &mut self.threads {
             self.damage.missing_chunks += order(thread);
         }
+        self.drop_samples_before_exec();
         mark_ended(&mut self.threads, &ended, self.facts.scale);
         mark_alive(&mut self.threads, &alive);
+    }
+
+    /// Memory of the programs that the process was before.
+    fn drop_samples_before_exec(&mut self) {
+        let chunks = self
+            .threads
+            .iter()
+            .filter_map(|thread| thread.chunks.first());
+        let first = chunks
+            .map(|chunk| self.facts.scale.ns(chunk.first_ticks))
+            .min();
+        if let Some(first) = first.filter(|_| self.events_before_exec > 0) {
+            self.samples.retain(|sample| sample.time_ns >= first);
+        }
     }
 
     fn read_other(&mut self, chunk: &Found) -> Option<Vec<u8>> {

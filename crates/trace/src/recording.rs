@@ -165,6 +165,11 @@ impl Recording {
         self.header().state.load(Acquire) != state::WAITING
     }
 
+    /// How many programs the process has been so far: one more with each exec.
+    pub fn images(&self) -> u32 {
+        self.header().images.load(Acquire)
+    }
+
     /// Whether nothing more is recorded.
     pub fn is_off(&self) -> bool {
         self.header().state.load(Acquire) == state::OFF

@@ -293,7 +293,7 @@ impl Recorder {
     /// # Safety
     /// `before` is this thread's chunk.
     pub unsafe fn take_chunk(&self, before: *mut Chunk, ticks: u64) -> Option<*mut Chunk> {
-        // SAFETY: the caller's chunk; what is reserved is nobody else's, and has disk blocks.
+        // SAFETY: the caller's chunk; what is reserved belongs to this thread alone, and has disk blocks.
         unsafe {
             let bytes = match before.is_null() {
                 true => CHUNK_BYTES_MIN,
@@ -353,7 +353,7 @@ impl Recorder {
         let Some(at) = self.reserve_exactly(TABLE_BYTES) else {
             return;
         };
-        // SAFETY: what is reserved is nobody else's, zero, and stays mapped.
+        // SAFETY: what is reserved belongs to the table alone, is zero, and stays mapped.
         unsafe {
             let start = self.header.cast::<u8>().add(at as usize);
             let chunk = start.cast::<Chunk>();

@@ -56,6 +56,15 @@ pub fn before(name: &str, plan: &Plan) -> Vec<Fact> {
     facts
 }
 
+/// The file that a process runs; `path` is its folder of /proc.
+pub fn program(path: &str) -> Vec<Fact> {
+    let file = std::fs::read_link(format!("{path}/exe")).ok();
+    let name = file.as_deref().and_then(Path::file_name);
+    name.map(|name| ("program", name.to_string_lossy().into_owned()))
+        .into_iter()
+        .collect()
+}
+
 /// The library that answers malloc behind the recorder.
 pub fn allocator(folder: &Folder, path: &Path) -> Vec<Fact> {
     let mut libraries = Libraries::default();

@@ -48,6 +48,7 @@ pub struct Watch {
     threads: Vec<u32>,
     files: Vec<String>,
     knows_allocator: bool,
+    images: u32,
 }
 
 impl Watch {
@@ -64,6 +65,7 @@ impl Watch {
             threads: Vec::new(),
             files: Vec::new(),
             knows_allocator: false,
+            images: 0,
         }
     }
 
@@ -142,6 +144,14 @@ impl Watch {
             shmem_bytes: status.rss_shmem_bytes.unwrap_or(0),
             other_bytes: UNKNOWN,
         };
+        if self.images != recording.images() {
+            // Another program now: what was known was of the one before.
+            self.images = recording.images();
+            self.knows_allocator = false;
+            self.mappings_due = now + MAPPINGS_FIRST;
+            self.files.clear();
+            recording.add_facts(&facts::program(&path));
+        }
         if !self.knows_allocator {
             // Not at once: the dynamic linker may be at work.
             let known = facts::allocator(&folder, Path::new(&path));

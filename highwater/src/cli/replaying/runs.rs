@@ -50,7 +50,7 @@ pub fn limits(trace: &Trace, time: Duration, max_memory: Option<u64>) -> Limits 
 /// Replays all arms. An arm that did not finish is not replayed again.
 ///
 /// # Errors
-/// The replayer cannot be started, or the user has had enough.
+/// The replayer cannot be started, or the user interrupted.
 pub fn all(
     runner: &Runner<'_>,
     arms: Vec<(Arm, bool)>,
