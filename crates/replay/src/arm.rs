@@ -100,10 +100,10 @@ pub struct Arm {
 }
 
 impl Arm {
-    /// An allocator as it comes.
+    /// An allocator as it comes; a library of the user's own by its file's name.
     pub fn plain(library: Library) -> Arm {
         Arm {
-            name: library.spec.clone(),
+            name: shown(&library),
             library,
             environment: Vec::new(),
         }
@@ -119,7 +119,7 @@ impl Arm {
         setting: &Setting,
     ) -> Result<Arm, SettingError> {
         let variable = setting.variable(recipe, &library.spec)?;
-        let name = format!("{} {}={}", library.spec, setting.key, setting.value);
+        let name = format!("{} {}={}", shown(&library), setting.key, setting.value);
         Ok(Arm {
             name,
             library,
@@ -141,6 +141,11 @@ impl Arm {
             }
         }
     }
+}
+
+fn shown(library: &Library) -> String {
+    let name = library.spec.rsplit('/').next();
+    name.unwrap_or(&library.spec).to_owned()
 }
 
 #[cfg(test)]
