@@ -1,16 +1,19 @@
-//! Makes the probe a part of the program where `HIGHWATER_PROBE_FORMS` names a folder with its forms, as `make dist`
-//! does: a folder for each C library, with the library and the program that times it. Otherwise they lie beside it.
+//! Makes files a part of the program where `HIGHWATER_FORMS` names a folder with them, as `make dist` does: a folder for
+//! each C library, with everything that is linked with one. Otherwise they lie beside the program.
 
 use std::path::Path;
 
 const LIBCS: [&str; 2] = ["glibc", "musl"];
-const LIBRARY: &str = "libhighwater_probe.so";
-const TIMER: &str = "highwater-time-pairs";
+const FILES: [&str; 3] = [
+    "libhighwater_probe.so",
+    "highwater-time-pairs",
+    "highwater-replayer",
+];
 
 fn main() {
-    println!("cargo:rerun-if-env-changed=HIGHWATER_PROBE_FORMS");
+    println!("cargo:rerun-if-env-changed=HIGHWATER_FORMS");
     println!("cargo:rerun-if-changed=build.rs");
-    let forms = std::env::var_os("HIGHWATER_PROBE_FORMS").map(std::path::PathBuf::from);
+    let forms = std::env::var_os("HIGHWATER_FORMS").map(std::path::PathBuf::from);
     let entries: String = forms
         .iter()
         .flat_map(|forms| LIBCS.map(|libc| entry(forms, libc)))
@@ -21,15 +24,13 @@ fn main() {
 }
 
 fn entry(forms: &Path, libc: &str) -> String {
-    let bytes = |name: &str| {
+    let file = |name: &str| {
         let file = forms.join(libc).join(name);
         println!("cargo:rerun-if-changed={}", file.display());
         assert!(file.is_file(), "{}: no such file", file.display());
-        format!("include_bytes!({:?})", file.display().to_string())
+        let path = file.display().to_string();
+        format!("({name:?}, include_bytes!({path:?}) as &[u8]),")
     };
-    format!(
-        "Form {{ libc: {libc:?}, library: {}, timer: {} }},",
-        bytes(LIBRARY),
-        bytes(TIMER)
-    )
+    let files: String = FILES.iter().map(|name| file(name)).collect();
+    format!("Form {{ libc: {libc:?}, files: &[{files}] }},")
 }

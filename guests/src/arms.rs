@@ -17,6 +17,8 @@ pub struct Arm {
     pub probe: Option<PathBuf>,
     pub allocator: Option<PathBuf>,
     pub env: Vec<(&'static str, &'static str)>,
+    /// The probe records every call into a trace of its own for each run.
+    pub records: bool,
     /// What is attached to it and detached again.
     pub attach: Option<Attach>,
     /// It waits so long at each gate.
@@ -52,6 +54,7 @@ pub fn group(means: &Means, link: &Link, allocator: Option<&Path>) -> Group {
         probe: None,
         allocator: allocator.map(Path::to_owned),
         env: Vec::new(),
+        records: false,
         attach: None,
         pause: Duration::ZERO,
     };
@@ -66,6 +69,10 @@ pub fn group(means: &Means, link: &Link, allocator: Option<&Path>) -> Group {
         arms.push(Arm {
             env: vec![("HIGHWATER_PROBE_MEAN", "1")],
             ..probed("probe of every block")
+        });
+        arms.push(Arm {
+            records: true,
+            ..probed("recorder")
         });
     }
     let mut attached = Vec::new();

@@ -141,6 +141,20 @@ pub fn run(workshop: &Workshop, arm: &Arm, file: &Path, program: &Program) -> Re
     Ok(outcome)
 }
 
+/// Largest trace of one run.
+const TRACE_BYTES_MAX: u64 = 32 << 20;
+
+/// A fresh trace for an arm that records. No more disk blocks are allocated: recording ends with them.
+fn trace_of(workshop: &Workshop, arm: &Arm) -> Option<(&'static str, PathBuf)> {
+    if !arm.records {
+        return None;
+    }
+    let path = workshop.path("guest.hwt");
+    drop(std::fs::remove_file(&path));
+    let made = trace::Recording::create(&path, TRACE_BYTES_MAX);
+    made.ok().map(|_| (trace_abi::RECORD_VARIABLE, path))
+}
+
 fn command(workshop: &Workshop, arm: &Arm, file: &Path, program: &Program) -> Command {
     let mut command = Command::new(file);
     command
@@ -149,6 +163,7 @@ fn command(workshop: &Workshop, arm: &Arm, file: &Path, program: &Program) -> Co
         .env("GUEST_PLUGINS", workshop.folder())
         .env("GUEST_GATES", workshop.path("gates"))
         .envs(arm.env.iter().copied())
+        .envs(trace_of(workshop, arm))
         .current_dir(workshop.folder())
         .process_group(0)
         .stdin(Stdio::null());

@@ -17,6 +17,8 @@ const LIMITS: &[(&str, usize)] = &[
     ("crates/bpf/src", 0),
     ("crates/import/src", 0),
     ("crates/oom/src", 0),
+    ("crates/trace/src", 0),
+    ("crates/replay/src", 0),
     ("crates/heap/src", 0),
     ("crates/runtimes/src", 0),
     ("crates/sched/src", 0),
@@ -33,6 +35,8 @@ const LIMITS: &[(&str, usize)] = &[
     ("probe/heap/src", 0),
     ("probe/preload/src", 4),
     ("probe/sampler/src", 0),
+    ("probe/trace-abi/src", 0),
+    ("replayer/src", 0),
     ("guests/src", 0),
     ("load/src", 0),
 ];

@@ -20,6 +20,8 @@ const CRATES: &[&str] = &[
     "bpf",
     "import",
     "oom",
+    "trace",
+    "replay",
     "heap",
     "runtimes",
     "sched",

@@ -10,6 +10,7 @@
 //! of how it is recorded.
 
 pub mod attach;
+pub mod built_in;
 pub mod chosen;
 pub mod fake;
 pub mod file;

@@ -13,11 +13,14 @@ pub mod log;
 pub mod manual;
 pub mod observe;
 mod out;
+pub mod recording;
+pub mod replaying;
 pub mod report;
 pub mod revert;
 pub mod run;
 mod signals;
 pub mod stalls;
+pub mod traces;
 pub mod verdict;
 
 use std::path::Path;
@@ -26,7 +29,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use ::report::visible::visible_lines;
-use experiment::probe_library;
+use experiment::built_in;
 use record::{Folder, RecordError, list};
 use units::wording::quoted;
 
@@ -46,7 +49,7 @@ fn long_version() -> String {
         true => "static",
         false => "dynamic",
     };
-    let probe = match probe_library::is_built_in() {
+    let probe = match built_in::is_complete() {
         true => "probe for glibc and musl inside",
         false => "probe beside it",
     };
@@ -78,6 +81,9 @@ pub enum Verb {
     Run(run::RunArgs),
     Explain(explain::ExplainArgs),
     Stalls(stalls::StallsArgs),
+    Record(recording::RecordArgs),
+    Replay(replaying::ReplayArgs),
+    Trace(traces::TraceArgs),
     Verdict(Box<verdict::VerdictArgs>),
     Report(report::ReportArgs),
     Log(log::LogArgs),
@@ -110,6 +116,9 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Log(args) => log::print(&args).map(ExitCode::from),
         Verb::Init(args) => init::run(&args).map(ExitCode::from),
         Verb::Allocators(args) => allocators::run(&args),
+        Verb::Replay(args) => replaying::run(&args),
+        Verb::Trace(args) => traces::run(&args).map(ExitCode::from),
+        Verb::Record(args) => recording::run(&args).map(ExitCode::from),
         Verb::Stalls(args) => stalls::run(&args).map(ExitCode::from),
         Verb::Observe(args) => observe::run(&args).map(ExitCode::from),
         Verb::Doctor(args) => doctor::run(&args).map(ExitCode::from),

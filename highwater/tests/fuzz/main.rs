@@ -108,3 +108,8 @@ fn expositions() {
 fn records_of_runs() {
     fuzz("record");
 }
+
+#[test]
+fn traces_of_allocations() {
+    fuzz("trace");
+}

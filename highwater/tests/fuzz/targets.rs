@@ -73,6 +73,12 @@ pub const TARGETS: &[Target] = &[
         seeds: || vec![include_bytes!("../record/run-schema-1.db").to_vec()],
         feed: record,
     },
+    Target {
+        name: "trace",
+        slow: true,
+        seeds: traces,
+        feed: read_trace,
+    },
 ];
 
 /// Feeds the target of this name.
@@ -89,6 +95,49 @@ const fn target(name: &'static str, seeds: fn() -> Vec<Vec<u8>>, feed: fn(&[u8])
         slow: false,
         seeds,
         feed,
+    }
+}
+
+/// A small trace of two threads.
+fn traces() -> Vec<Vec<u8>> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("seed.hwt");
+    let mut writer = trace::TraceWriter::create(&path).expect("a trace");
+    let threads = [
+        writer.thread(1, "main", true),
+        writer.thread(2, "other", false),
+    ];
+    for round in 0..40 {
+        let (at, address) = (round * 100, 4096 + round * 64);
+        let events = [
+            trace_abi::Event::Malloc {
+                bytes: 40_000,
+                address,
+            },
+            trace_abi::Event::ReallocStart { address },
+            trace_abi::Event::ReallocEnd { bytes: 9, address },
+            trace_abi::Event::Free { address },
+        ];
+        for (event, thread) in events.into_iter().zip([0, 0, 0, 1]) {
+            writer
+                .event(threads[thread], at + thread as u64, event)
+                .expect("an event");
+        }
+    }
+    writer.finish().expect("a trace");
+    vec![std::fs::read(&path).expect("the trace")]
+}
+
+fn read_trace(bytes: &[u8]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("any.hwt");
+    // Without the seal no checksum keeps damage from the decoder.
+    let mut bytes = bytes.to_vec();
+    bytes.iter_mut().skip(24).take(4).for_each(|byte| *byte = 0);
+    std::fs::write(&path, &bytes).expect("a file");
+    if let Ok(trace) = trace::Trace::open(&path) {
+        let summary = trace::summarise(&trace);
+        assert!(summary.pairing.live <= summary.allocations + summary.resizes);
     }
 }
 

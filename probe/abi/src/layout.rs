@@ -71,6 +71,8 @@ pub mod off_reason {
     pub const NO_ALLOCATOR: u32 = 5;
     /// The program confined itself (seccomp) so that a system call of the probe's would have ended it.
     pub const SECCOMP: u32 = 6;
+    /// It was loaded to record calls into a trace (`highwater record`), here or in another process of the program.
+    pub const RECORDING: u32 = 7;
 }
 
 /// How live bytes are counted.

@@ -8,7 +8,8 @@ use heap::{Errno, Freed, Probe, clock, count};
 use crate::calls::{hand_out, hand_out_or_refuse, take_back};
 use crate::life::{self, Stage};
 use crate::next::{Ptr, next};
-use crate::{FILTER, early, slow, usable};
+use crate::record::How;
+use crate::{FILTER, early, record, slow, usable};
 
 const NULL: Ptr = std::ptr::null_mut();
 
@@ -17,7 +18,7 @@ const NULL: Ptr = std::ptr::null_mut();
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn malloc(bytes: usize) -> Ptr {
     // SAFETY: the caller's contract, which is C's; the next library's function has the same.
-    unsafe { hand_out(bytes, move || (next().malloc)(bytes)) }
+    unsafe { hand_out(How::Malloc, bytes, move || (next().malloc)(bytes)) }
 }
 
 /// # Safety
@@ -26,7 +27,7 @@ pub unsafe extern "C-unwind" fn malloc(bytes: usize) -> Ptr {
 pub unsafe extern "C-unwind" fn calloc(count: usize, bytes: usize) -> Ptr {
     // SAFETY: the caller's contract, which is C's; the next library's function has the same.
     unsafe {
-        hand_out(count.saturating_mul(bytes), move || {
+        hand_out(How::Calloc, count.saturating_mul(bytes), move || {
             (next().calloc)(count, bytes)
         })
     }
@@ -45,7 +46,11 @@ pub unsafe extern "C-unwind" fn free(block: Ptr) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn memalign(align: usize, bytes: usize) -> Ptr {
     // SAFETY: the caller's contract, which is C's; the next library's function has the same.
-    unsafe { hand_out_or_refuse(bytes, move || (next().memalign)(align, bytes)) }
+    unsafe {
+        hand_out_or_refuse(How::aligned(align), bytes, move || {
+            (next().memalign)(align, bytes)
+        })
+    }
 }
 
 /// # Safety
@@ -53,7 +58,11 @@ pub unsafe extern "C-unwind" fn memalign(align: usize, bytes: usize) -> Ptr {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn aligned_alloc(align: usize, bytes: usize) -> Ptr {
     // SAFETY: the caller's contract, which is C's; the next library's function has the same.
-    unsafe { hand_out_or_refuse(bytes, move || (next().aligned_alloc)(align, bytes)) }
+    unsafe {
+        hand_out_or_refuse(How::aligned(align), bytes, move || {
+            (next().aligned_alloc)(align, bytes)
+        })
+    }
 }
 
 /// # Safety
@@ -61,7 +70,7 @@ pub unsafe extern "C-unwind" fn aligned_alloc(align: usize, bytes: usize) -> Ptr
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn valloc(bytes: usize) -> Ptr {
     // SAFETY: the caller's contract, which is C's; the next library's function has the same.
-    unsafe { hand_out(bytes, move || (next().valloc)(bytes)) }
+    unsafe { hand_out(How::PAGE, bytes, move || (next().valloc)(bytes)) }
 }
 
 /// # Safety
@@ -69,7 +78,7 @@ pub unsafe extern "C-unwind" fn valloc(bytes: usize) -> Ptr {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pvalloc(bytes: usize) -> Ptr {
     // SAFETY: the caller's contract, which is C's; the next library's function has the same.
-    unsafe { hand_out(bytes, move || (next().pvalloc)(bytes)) }
+    unsafe { hand_out(How::PAGE, bytes, move || (next().pvalloc)(bytes)) }
 }
 
 /// # Safety
@@ -85,7 +94,7 @@ pub unsafe extern "C-unwind" fn posix_memalign(out: *mut Ptr, align: usize, byte
     };
     // SAFETY: C's contract: `out` can be written.
     unsafe {
-        let block = hand_out_or_refuse(bytes, call);
+        let block = hand_out_or_refuse(How::aligned(align), bytes, call);
         if block.is_null() {
             // A null for zero bytes is a success; the early buffer used up is not.
             if error.get() == 0 {
@@ -121,7 +130,7 @@ pub unsafe extern "C-unwind" fn realloc(block: Ptr, bytes: usize) -> Ptr {
     unsafe {
         let call = move || (next().realloc)(block, bytes);
         if block.is_null() {
-            return hand_out(bytes, call);
+            return hand_out(How::Malloc, bytes, call);
         }
         if early::owns(block) {
             return move_early(block, bytes);
@@ -130,6 +139,7 @@ pub unsafe extern "C-unwind" fn realloc(block: Ptr, bytes: usize) -> Ptr {
             Stage::On(probe) => resize(probe, block, bytes, call),
             Stage::Looking => NULL,
             Stage::Off => call(),
+            Stage::Recording => record::resize(block, bytes as u64, call),
             Stage::Early => {
                 life::count_early_free(block);
                 let moved = call();

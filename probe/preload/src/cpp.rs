@@ -9,6 +9,7 @@ use crate::calls::{hand_out, take_back};
 use crate::forms::{self, way};
 use crate::learning::{delete_by, new_by};
 use crate::next::Ptr;
+use crate::record::How;
 
 /// Without a next library: malloc. A form that must not return null finds the C++ library after
 /// all, to have its exception.
@@ -65,8 +66,11 @@ macro_rules! news {
                 let next: unsafe extern "C-unwind" fn(usize $(, $type)*) -> Ptr = std::mem::transmute(next);
                 match forms::$form.way() {
                     way::COMES_BACK => next(bytes $(, $arg)*),
-                    way::DIRECT => hand_out(bytes, move || next(bytes $(, $arg)*)),
-                    _ => new_by(&forms::$form, bytes, move || next(bytes $(, $arg)*)),
+                    way::DIRECT => hand_out(How::aligned($align), bytes, move || next(bytes $(, $arg)*)),
+                    _ => {
+                        let how = How::aligned($align);
+                        new_by(&forms::$form, how, bytes, move || next(bytes $(, $arg)*))
+                    }
                 }
             }
         }

@@ -6,14 +6,30 @@ use heap::{Freed, Probe, Removed, clock, count};
 use crate::forms::Form;
 use crate::life::{self, Stage};
 use crate::next::Ptr;
-use crate::{FILTER, slow, usable};
+use crate::record::How;
+use crate::{FILTER, record, slow, usable};
 
 /// A form of new of which it is not known where it goes: the program's call shows.
 #[cold]
 #[inline(never)]
-pub unsafe fn new_by(form: &Form, bytes: usize, call: impl FnOnce() -> Ptr + Copy) -> Ptr {
+pub unsafe fn new_by(
+    form: &Form,
+    how: How,
+    bytes: usize,
+    call: impl FnOnce() -> Ptr + Copy,
+) -> Ptr {
     // SAFETY: the caller's: `call` is the next library's function, to be made once.
     unsafe {
+        if life::is_recording() {
+            let events = record::own_events();
+            let block = call();
+            let came_back = record::own_events() != events;
+            form.learn(came_back);
+            if !came_back {
+                record::allocated(how, bytes as u64, block);
+            }
+            return block;
+        }
         let Some((allocs, _)) = own_calls() else {
             return call();
         };
@@ -36,6 +52,18 @@ pub unsafe fn new_by(form: &Form, bytes: usize, call: impl FnOnce() -> Ptr + Cop
 pub unsafe fn delete_by(form: &Form, block: Ptr, call: impl FnOnce() + Copy) {
     // SAFETY: the caller's: the block is live, and `call` frees it, once.
     unsafe {
+        if life::is_recording() {
+            // Stamped before the call, as every free: another thread may have the address before it returns.
+            let events = record::own_events();
+            let ticks = record::ticks_now();
+            call();
+            let came_back = record::own_events() != events;
+            form.learn(came_back);
+            if !came_back {
+                record::freed_at(ticks, block);
+            }
+            return;
+        }
         let Some(leaving) = Leaving::begin(block) else {
             return call();
         };

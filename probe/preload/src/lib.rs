@@ -1,6 +1,8 @@
 //! `libhighwater_probe.so`: the malloc family, every operator new and delete, and direct mappings,
 //! each forwarded to the next library in line and counted by the `heap` crate.
 //!
+//! With `HIGHWATER_PROBE_RECORD` in the environment it records every call instead (`record`).
+//!
 //! What a call costs stands in `calls`: one load of the thread's row, a subtraction, an increment,
 //! and a jump to the allocator. Everything else is in `slow`, which no call enters but one in some
 //! thousands.
@@ -11,6 +13,7 @@ mod calls;
 mod cpp;
 mod early;
 mod forms;
+mod large;
 mod learning;
 mod life;
 mod locked;
@@ -19,6 +22,8 @@ mod measure;
 mod next;
 mod objects;
 mod own_unwind;
+mod record;
+mod recorder;
 mod seccomp;
 mod slow;
 mod symbols;

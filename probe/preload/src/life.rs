@@ -11,7 +11,7 @@ use heap::{Bytes, Calls, Errno, Home, Probe, Settings};
 
 use crate::next::{Ptr, next};
 use crate::thread::Inside;
-use crate::{ARENA, FILTER, anchor, early, forms, measure, next, slow, thread, usable};
+use crate::{ARENA, FILTER, anchor, early, forms, measure, next, recorder, slow, thread, usable};
 
 /// Where the process is.
 pub enum Stage {
@@ -21,6 +21,8 @@ pub enum Stage {
     Early,
     /// Counting.
     On(&'static Probe),
+    /// Writing every call into a trace.
+    Recording,
     /// For good.
     Off,
 }
@@ -31,6 +33,7 @@ const FOUND: u32 = 2;
 const STARTING: u32 = 3;
 const ON: u32 = 4;
 const OFF: u32 = 5;
+const RECORDING: u32 = 6;
 
 static STAGE: AtomicU32 = AtomicU32::new(RAW);
 
@@ -58,6 +61,20 @@ pub fn is_off() -> bool {
     STAGE.load(Ordering::Relaxed) == OFF
 }
 
+/// True while every call is written into a trace.
+#[inline(always)]
+pub fn is_recording() -> bool {
+    STAGE.load(Ordering::Relaxed) == RECORDING && (recorder::is_on() || has_stopped())
+}
+
+/// Recording has ended, for good; false, for [`is_recording`].
+#[cold]
+#[inline(never)]
+fn has_stopped() -> bool {
+    let _ = STAGE.compare_exchange(RECORDING, OFF, Ordering::AcqRel, Ordering::Acquire);
+    false
+}
+
 /// True once this library's constructor has run, and with it the allocator's.
 pub fn is_constructed() -> bool {
     CONSTRUCTED.load(Ordering::Relaxed)
@@ -76,6 +93,8 @@ pub fn stage() -> Stage {
         // SAFETY: written before ON was stored.
         ON => Stage::On(unsafe { (*PROBE.0.get()).assume_init_ref() }),
         OFF => Stage::Off,
+        RECORDING if is_recording() => Stage::Recording,
+        RECORDING => Stage::Off,
         RAW => look(),
         FOUND => begin(),
         STARTING => Stage::Early,
@@ -136,6 +155,9 @@ fn begin() -> Stage {
     };
     if reason == off_reason::NONE {
         STAGE.store(ON, Ordering::Release);
+    } else if reason == off_reason::RECORDING && recorder::is_on() {
+        anchor::off(reason);
+        STAGE.store(RECORDING, Ordering::Release);
     } else {
         anchor::off(reason);
         STAGE.store(OFF, Ordering::Release);
@@ -155,6 +177,12 @@ unsafe fn start() -> u32 {
             return off_reason::REQUESTED;
         }
         next::let_others_look_up();
+        if let Some(path) = variable(trace_abi::RECORD_VARIABLE.as_bytes()) {
+            forms::find();
+            FILTER.pin(0);
+            recorder::start(path);
+            return off_reason::RECORDING;
+        }
         // A program with a malloc of its own never calls ours, and may answer for what the next library asks of itself:
         // nothing is tried there.
         let is_asked = next::gives_blocks();
@@ -183,6 +211,23 @@ unsafe fn start() -> u32 {
         anchor::point(probe.header());
         off_reason::NONE
     }
+}
+
+/// The value of a variable of the environment.
+unsafe fn variable(name: &[u8]) -> Option<&'static CStr> {
+    // SAFETY: as in `settings`; the environment outlives the start.
+    unsafe {
+        let mut at = environ;
+        while !at.is_null() && !(*at).is_null() {
+            let entry = CStr::from_ptr(*at);
+            let rest = entry.to_bytes().strip_prefix(name);
+            if rest.is_some_and(|rest| rest.starts_with(b"=")) {
+                return Some(CStr::from_ptr((*at).add(name.len() + 1)));
+            }
+            at = at.add(1);
+        }
+    }
+    None
 }
 
 unsafe fn settings() -> Settings {
@@ -275,6 +320,7 @@ pub fn end(reason: u32) {
         Stage::On(probe) => probe.switch_off(reason),
         // Nothing is behind the probe: it makes no samples, and its early buffer is all there is.
         Stage::Looking => return,
+        Stage::Recording => recorder::end(trace_abi::off_reason::CONFINED),
         Stage::Early | Stage::Off => {}
     }
     anchor::off(reason);
@@ -292,6 +338,11 @@ extern "C" fn in_parent() {
 extern "C" fn in_child() {
     ARENA.unlock_after_fork();
     let was_amid = Calls::after_fork();
+    if is_recording() {
+        // The trace is the parent's: both have it mapped.
+        recorder::forget();
+        STAGE.store(OFF, Ordering::Release);
+    }
     if let Some(probe) = probe()
         && let Some(_calls) = Calls::begin()
     {

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use heap::Errno;
 
-use crate::life;
 use crate::next::next;
+use crate::{life, recorder};
 
 /// The program has installed a filter of system calls: none is made here but the program's own.
 pub static IS_CONFINED: AtomicBool = AtomicBool::new(false);
@@ -24,14 +24,14 @@ pub unsafe extern "C" fn mlockall(flags: c_int) -> c_int {
     // SAFETY: the caller's call.
     let result = unsafe { (next().mlockall)(flags) };
     let is_current = flags & libc::MCL_CURRENT != 0;
-    let Some(probe) = life::probe().filter(|_| is_current && !IS_CONFINED.load(Relaxed)) else {
+    let own = own_ranges().filter(|_| is_current && !IS_CONFINED.load(Relaxed));
+    let Some(own) = own else {
         return result;
     };
     let saved = Errno::save();
     if heap::is_confined() {
         return result;
     }
-    let own = probe.own_ranges();
     match result {
         0 => own.iter().for_each(unlock),
         _ if last_error() == libc::ENOMEM && lock_others(flags, &own) => {
@@ -41,6 +41,12 @@ pub unsafe extern "C" fn mlockall(flags: c_int) -> c_int {
         _ => {}
     }
     result
+}
+
+/// What of the process's memory is ours: while it counts, or records.
+fn own_ranges() -> Option<[Range<u64>; 2]> {
+    let counting = life::probe().map(heap::Probe::own_ranges);
+    counting.or_else(recorder::own_ranges)
 }
 
 fn last_error() -> c_int {

@@ -11,9 +11,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use abi::off_reason;
 use heap::{Calls, Errno, Instruction};
 
-use crate::life;
 use crate::locked::IS_CONFINED;
 use crate::next::NEXT_SYSCALL;
+use crate::{life, recorder};
 
 const STRICT: c_ulong = 1;
 const FILTER: c_ulong = 2;
@@ -38,6 +38,9 @@ pub unsafe extern "C" fn prctl(
     if option == libc::PR_SET_SECCOMP {
         confining(second, third as *const Filter);
     }
+    if option == libc::PR_SET_TSC && second == libc::PR_TSC_SIGSEGV as c_ulong {
+        recorder::losing_tsc();
+    }
     // SAFETY: the caller's contract, which is C's; the next library's function has the same.
     unsafe { (crate::next::next().prctl)(option, second, third, fourth, fifth) }
 }
@@ -45,6 +48,9 @@ pub unsafe extern "C" fn prctl(
 /// The program is about to confine itself.
 fn confining(mode: c_ulong, filter: *const Filter) {
     let _errno = Errno::save();
+    if life::is_recording() {
+        return recorder::confining(mode == STRICT);
+    }
     let leaves_us = match mode {
         // Nothing of ours is left to end, and an earlier filter may forbid the call by which this one is read.
         _ if life::is_off() => return Calls::forbid(),

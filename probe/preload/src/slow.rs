@@ -13,18 +13,22 @@ use heap::{Block, Calls, Errno, Freed, Probe, Removed, clock, count};
 
 use crate::life::{self, Stage};
 use crate::next::Ptr;
+use crate::record::How;
 use crate::thread::{self, Inside, flag};
-use crate::{FILTER, early, usable};
+use crate::{FILTER, early, record, usable};
 
 /// A call that hands out a block. What the three kinds of it need lies in functions of their own: a probe that is
 /// off saves no register (3 ns per pair) and jumps on.
 #[cold]
 #[inline(never)]
-pub unsafe fn hand_out(bytes: u64, call: impl FnOnce() -> Ptr + Copy) -> Ptr {
+pub unsafe fn hand_out(how: How, bytes: u64, call: impl FnOnce() -> Ptr + Copy) -> Ptr {
     // SAFETY: the caller's: `call` is the next library's function, to be made once.
     unsafe {
         if life::is_off() {
             return call();
+        }
+        if life::is_recording() {
+            return record::allocate(how, bytes, call);
         }
         if usable::is_exact() {
             return hand_out_exactly(bytes, call);
@@ -57,7 +61,7 @@ unsafe fn hand_out_slowly(bytes: u64, call: impl FnOnce() -> Ptr + Copy) -> Ptr 
     unsafe {
         match life::stage() {
             Stage::Looking => early::alloc(bytes as usize, 16),
-            Stage::Off => call(),
+            Stage::Off | Stage::Recording => call(),
             Stage::Early => {
                 if thread::is_starting() {
                     let block = early::alloc(bytes as usize, 16);
@@ -275,6 +279,9 @@ pub unsafe fn take_back(block: Ptr, call: impl FnOnce() + Copy) {
         if life::is_off() && !early::owns(block) {
             return call();
         }
+        if life::is_recording() {
+            return record::free(block, call);
+        }
         if usable::is_exact() {
             return take_back_exactly(block, call);
         }
@@ -305,7 +312,7 @@ unsafe fn take_back_slowly(block: Ptr, call: impl FnOnce() + Copy) {
         }
         match life::stage() {
             Stage::Looking => {}
-            Stage::Off => call(),
+            Stage::Off | Stage::Recording => call(),
             Stage::Early => {
                 life::count_early_free(block);
                 call();

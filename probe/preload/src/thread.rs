@@ -1,4 +1,4 @@
-//! Three words of thread-local memory, in the initial-exec model: found by one load relative to the
+//! Four words of thread-local memory, in the initial-exec model: found by one load relative to the
 //! thread pointer.
 //!
 //! The general model would call `__tls_get_addr`, which may allocate: inside malloc that is a loop.
@@ -15,6 +15,8 @@ pub struct Local {
     pub own: *mut Thread,
     /// Bits of [`flag`].
     pub flags: u64,
+    /// Where its events are written while every call is recorded, or null.
+    pub chunk: *mut trace_abi::Chunk,
 }
 
 /// Bits of [`Local::flags`].
@@ -34,9 +36,9 @@ std::arch::global_asm!(
     ".globl highwater_probe_local",
     ".hidden highwater_probe_local",
     ".type highwater_probe_local, @object",
-    ".size highwater_probe_local, 24",
+    ".size highwater_probe_local, 32",
     "highwater_probe_local:",
-    ".zero 24",
+    ".zero 32",
     ".popsection",
 );
 

@@ -187,6 +187,9 @@ pub fn off_words(reason: u32) -> &'static str {
         off_reason::SECCOMP => {
             "the program confined itself with seccomp, and a system call of the probe's would have ended it"
         }
+        off_reason::RECORDING => {
+            "it belongs to `highwater record`: it writes calls into a trace and samples none"
+        }
         off_reason::NO_ALLOCATOR => "no allocator was found behind it",
         _ => "it does not say why",
     }

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use bpf::allowed::{Allowed, Capability, Mode};
-use experiment::probe_library::{self, ForLibc};
+use experiment::built_in::{self, ForLibc};
+use experiment::probe_library;
 use report::stall::doctor::Finding;
 
 /// A line for each command that depends on rights.
@@ -57,7 +58,7 @@ fn explain_command() -> Finding {
     let what = "explain -- CMD";
     match probe_library::find(ForLibc::Glibc) {
         Ok(Some(found)) => {
-            let from = match probe_library::is_built_in() {
+            let from = match built_in::is_complete() {
                 true => "glibc and musl programs, probe unpacked to ",
                 false => "glibc programs, probe ",
             };

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group, set_child_subreaper};
 
-use experiment::probe_library::{self, ForLibc, LIBRARY, OVERRIDE, ProbeLibrary};
+use experiment::built_in::ForLibc;
+use experiment::probe_library::{self, LIBRARY, OVERRIDE, ProbeLibrary};
 use experiment::service::end_with;
 use heap::family::{Member, descendants, read_everyone};
 use observe::fact::program::{Libc, Program, preload_problem, read_program};
@@ -230,7 +231,7 @@ fn refused(program: &Program) -> Option<String> {
 }
 
 /// By its path, or in PATH.
-fn find_program(name: &str) -> anyhow::Result<PathBuf> {
+pub fn find_program(name: &str) -> anyhow::Result<PathBuf> {
     if name.contains('/') {
         let path = PathBuf::from(name);
         if !path.exists() {

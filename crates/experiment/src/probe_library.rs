@@ -1,12 +1,10 @@
 //! The probe's library for a program: where it lies, or where it was unpacked to. In: the program's C library; out: a
 //! path that a dynamic linker can take, and that no other user can replace.
 
-mod unpack;
+use std::path::PathBuf;
 
-use std::path::{Path, PathBuf};
-
+use crate::built_in::{self, ForLibc, UnpackError};
 use crate::writable::{Writable, writable_by_others};
-pub use unpack::UnpackError;
 
 /// File name of the probe's library: processes that have it are known by this name.
 pub const LIBRARY: &str = "libhighwater_probe.so";
@@ -14,25 +12,6 @@ pub const LIBRARY: &str = "libhighwater_probe.so";
 const TIMER: &str = "highwater-time-pairs";
 /// Names a library to take instead of any other.
 pub const OVERRIDE: &str = "HIGHWATER_PROBE_LIBRARY";
-
-/// The C library that a form of the probe is linked with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ForLibc {
-    /// 2.17 and later.
-    Glibc,
-    Musl,
-}
-
-/// The probe as a part of this program.
-#[derive(Debug)]
-struct Form {
-    libc: &'static str,
-    library: &'static [u8],
-    timer: &'static [u8],
-}
-
-/// None in a build that has them beside it.
-static FORMS: &[Form] = include!(concat!(env!("OUT_DIR"), "/forms.rs"));
 
 /// The probe's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,56 +56,21 @@ pub fn find(libc: ForLibc) -> Result<Option<ProbeLibrary>, ProbeLibraryError> {
     }
 }
 
-/// Whether this program brings the probe's forms with it.
-pub fn is_built_in() -> bool {
-    !FORMS.is_empty()
-}
-
 fn locate(libc: ForLibc) -> Result<Option<ProbeLibrary>, UnpackError> {
     if let Some(path) = std::env::var_os(OVERRIDE) {
         let named = Some(PathBuf::from(path)).filter(|path| path.is_file());
         // The timer is for the same C library, whatever library it times.
-        let timer = named.as_ref().and_then(|_| built_in(libc).ok().flatten());
         return Ok(named.map(|library| ProbeLibrary {
             library,
-            timer: timer.and_then(|found| found.timer),
+            timer: built_in::unpacked(libc, TIMER).ok().flatten(),
         }));
     }
-    match built_in(libc)? {
-        Some(found) => Ok(Some(found)),
-        None => Ok(beside().map(|library| ProbeLibrary {
-            library,
-            timer: None,
-        })),
+    if let Some(library) = built_in::unpacked(libc, LIBRARY)? {
+        let timer = built_in::unpacked(libc, TIMER)?;
+        return Ok(Some(ProbeLibrary { library, timer }));
     }
-}
-
-fn built_in(libc: ForLibc) -> Result<Option<ProbeLibrary>, UnpackError> {
-    let name = match libc {
-        ForLibc::Glibc => "glibc",
-        ForLibc::Musl => "musl",
-    };
-    let Some(form) = FORMS.iter().find(|form| form.libc == name) else {
-        return Ok(None);
-    };
-    let files = [(LIBRARY, form.library), (TIMER, form.timer)];
-    let folder = unpack::unpack(name, &files)?;
-    Ok(Some(ProbeLibrary {
-        library: folder.join(LIBRARY),
-        timer: Some(folder.join(TIMER)),
+    Ok(built_in::beside(LIBRARY).map(|library| ProbeLibrary {
+        library,
+        timer: None,
     }))
-}
-
-/// Beside this program, as a build leaves it or as an installation with a `lib` folder has it.
-fn beside() -> Option<PathBuf> {
-    let exe = std::env::current_exe().ok()?;
-    let folder = exe.parent()?;
-    // A test binary lies one folder deeper than the libraries of its build.
-    let places: [&Path; 3] = [
-        Path::new(""),
-        Path::new("../lib/highwater"),
-        Path::new(".."),
-    ];
-    let mut libraries = places.iter().map(|place| folder.join(place).join(LIBRARY));
-    libraries.find(|path| path.is_file())
 }

@@ -18,7 +18,7 @@ const HASH_BYTES: usize = 8;
 /// No place took the files.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the probe cannot be unpacked: {}. Set XDG_CACHE_HOME to a folder that you can write, on a file system that may \
+    "highwater's own files cannot be unpacked: {}. Set XDG_CACHE_HOME to a folder that you can write, on a file system that may \
      hold programs (no noexec)",
     .tried.join("; ")
 )]
@@ -32,7 +32,7 @@ pub struct UnpackError {
 /// # Errors
 /// Every place is read-only, full, not for programs, or another user's.
 pub fn unpack(form: &str, files: &[(&str, &[u8])]) -> Result<PathBuf, UnpackError> {
-    let below = Path::new(&format!("probe-{}", hash(files))).join(form);
+    let below = Path::new(&format!("files-{}", hash(files))).join(form);
     let mut tried = Vec::new();
     for place in places() {
         match unpack_in(&place, &below, files) {

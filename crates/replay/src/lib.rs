@@ -1,0 +1,29 @@
+//! Replays of an allocation trace: what the recorded program's memory would be on another allocator.
+//!
+//! In: a trace, and libraries of allocators with their settings. Out: for each of them the predicted resident memory,
+//! faults and CPU, and whether the replay can be trusted. Called by: `highwater replay`.
+//!
+//! ```text
+//! Planned   a trace as a plan: slots and turns, epochs, threads, which pages are written to
+//! Arm       an allocator with its settings
+//! Runner    one arm, once: the replayer on that allocator, within limits of memory and time
+//! Forecast  all runs of an arm together;  SelfCheck  the recorded allocator against the recorded memory
+//! ```
+
+mod arm;
+mod error;
+mod forecast;
+mod lanes;
+mod outcome;
+mod plan;
+mod run;
+mod self_check;
+mod touch;
+
+pub use arm::{Arm, Setting, SettingError};
+pub use error::ReplayError;
+pub use forecast::{Curve, Forecast, Range, alike};
+pub use outcome::{End, Ran};
+pub use plan::{Planned, Unseen};
+pub use run::{Limits, Runner};
+pub use self_check::{SelfCheck, TRUSTED_CURVE_SHARE, TRUSTED_SHARE};

@@ -1,0 +1,194 @@
+//! Which allocators a trace is replayed on.
+
+use std::path::Path;
+
+use anyhow::Context;
+
+use crate::cli::exit::Usage;
+use crate::cli::out::say;
+use allocators::{Library, Recipe, Spec, SpecError, Step, catalogue, ensure, installed};
+use observe::fact::arm::is_system_libc;
+use replay::{Arm, Setting};
+use trace::Trace;
+
+/// What was asked for.
+pub struct Choice<'a> {
+    pub allocators: &'a str,
+    pub settings: &'a [String],
+    pub quiet: bool,
+}
+
+/// The arms; the recorded allocator's is the first, where it is here.
+pub struct Chosen {
+    pub arms: Vec<(Arm, bool)>,
+    /// Why the recorded allocator is not among them.
+    pub why_not_recorded: Option<String>,
+    pub notes: Vec<String>,
+}
+
+/// Finds the libraries, and adds those that were named and are not installed.
+///
+/// # Errors
+/// A name that no allocator has, a setting that its allocator does not read, or a library that cannot be added.
+pub fn choose(trace: &Trace, choice: &Choice<'_>) -> anyhow::Result<Chosen> {
+    let mut chosen = Chosen {
+        arms: Vec::new(),
+        why_not_recorded: None,
+        notes: Vec::new(),
+    };
+    match recorded(trace) {
+        Ok(arm) => chosen.arms.push((arm, true)),
+        Err(why) => chosen.why_not_recorded = Some(why),
+    }
+    let libraries = match choice.allocators {
+        "all" => all(&mut chosen.notes)?,
+        list => named(list, choice.quiet)?,
+    };
+    for library in &libraries {
+        add(&mut chosen, Arm::plain(library.clone()));
+    }
+    for text in choice.settings {
+        let (name, settings) = Setting::parse(text).map_err(|error| Usage(error.to_string()))?;
+        let spec = find(&name)?;
+        let library = ready(&spec, choice.quiet)?;
+        for setting in settings {
+            let arm = Arm::with(library.clone(), spec.recipe(), &setting);
+            add(&mut chosen, arm.map_err(|error| Usage(error.to_string()))?);
+        }
+    }
+    Ok(chosen)
+}
+
+/// An arm that is there already is not added twice; one that cannot be preloaded is left out.
+fn add(chosen: &mut Chosen, arm: Arm) {
+    let is_same = |other: &(Arm, bool)| {
+        other.0.library.path == arm.library.path && other.0.environment == arm.environment
+    };
+    if arm.library.loader.is_some() {
+        let words = "is a C library of its own, not a library to preload: left out";
+        chosen.notes.push(format!("{} {words}", arm.name));
+    } else if !chosen.arms.iter().any(is_same) {
+        chosen.arms.push((arm, false));
+    }
+}
+
+/// The allocator that the program ran on, with the settings that it had.
+fn recorded(trace: &Trace) -> Result<Arm, String> {
+    let path = trace.about("allocator").ok_or(
+        "the trace does not say on which allocator the program ran: it ended before highwater read its mappings",
+    )?;
+    let library = match is_system_libc(path) {
+        true => Spec::parse("glibc")
+            .map_err(|error| error.to_string())
+            .and_then(|spec| library_of(&spec))?,
+        false => by_path(Path::new(path))?,
+    };
+    let mut arm = Arm::plain(library);
+    let settings = trace.about("settings").unwrap_or_default().split('\t');
+    arm.environment = settings
+        .filter_map(|setting| setting.split_once('='))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    for (name, value) in &arm.environment {
+        arm.name.push_str(&format!(" {name}={value}"));
+    }
+    Ok(arm)
+}
+
+fn library_of(spec: &Spec) -> Result<Library, String> {
+    match installed(spec) {
+        Ok(Some(library)) => Ok(library),
+        Ok(None) => Err(format!(
+            "{spec} is not installed: highwater allocators add {spec}"
+        )),
+        Err(error) => Err(format!("{error:#}")),
+    }
+}
+
+/// By the catalogue's name, where the file is the catalogue's.
+fn by_path(path: &Path) -> Result<Library, String> {
+    let real = path.canonicalize().map_err(|_| {
+        format!(
+            "the recorded allocator, {}, is not on this machine",
+            path.display()
+        )
+    })?;
+    let is_it = |library: &Library| {
+        library
+            .path
+            .as_deref()
+            .and_then(|path| path.canonicalize().ok())
+            == Some(real.clone())
+    };
+    let of_catalogue = catalogue().iter().filter(|recipe| !recipe.is_system());
+    let known =
+        of_catalogue.filter_map(|recipe| installed(&Spec::Catalogued(recipe)).ok().flatten());
+    match known.into_iter().find(is_it) {
+        Some(library) => Ok(library),
+        None => library_of(&Spec::File(real)),
+    }
+}
+
+/// All that are installed, and glibc.
+fn all(notes: &mut Vec<String>) -> anyhow::Result<Vec<Library>> {
+    let (mut found, mut absent) = (Vec::new(), 0u64);
+    for recipe in catalogue() {
+        match installed(&Spec::Catalogued(recipe)) {
+            Ok(Some(library)) => found.push(library),
+            Ok(None) => absent += 1,
+            Err(error) => notes.push(format!("{} is left out: {error:#}", recipe.label())),
+        }
+    }
+    if absent > 0 {
+        notes.push(format!(
+            "{absent} more allocators are in the catalogue and not installed: highwater allocators list"
+        ));
+    }
+    Ok(found)
+}
+
+fn named(list: &str, quiet: bool) -> anyhow::Result<Vec<Library>> {
+    let words = list
+        .split(',')
+        .map(str::trim)
+        .filter(|word| !word.is_empty());
+    words.map(|word| ready(&find(word)?, quiet)).collect()
+}
+
+/// The allocator of a name; without a version its newest of numbers alone that is installed, or else can be added.
+fn find(word: &str) -> anyhow::Result<Spec> {
+    match Spec::parse(word) {
+        Ok(spec) => Ok(spec),
+        Err(SpecError::NeedsVersion { name, .. }) => {
+            let is_plain = |recipe: &&'static Recipe| {
+                recipe
+                    .version
+                    .chars()
+                    .all(|letter| letter.is_ascii_digit() || letter == '.')
+            };
+            let of_name = || catalogue().iter().filter(|recipe| recipe.name == name);
+            let is_here = |recipe: &&'static Recipe| {
+                matches!(installed(&Spec::Catalogued(recipe)), Ok(Some(_)))
+            };
+            let plain = || of_name().filter(is_plain);
+            let newest = plain()
+                .rfind(is_here)
+                .or(plain().next_back())
+                .or(of_name().next_back());
+            Ok(Spec::Catalogued(
+                newest.context("a name of the catalogue has a version")?,
+            ))
+        }
+        Err(error) => Err(Usage(error.to_string()).into()),
+    }
+}
+
+fn ready(spec: &Spec, quiet: bool) -> anyhow::Result<Library> {
+    if let Some(library) = installed(spec)? {
+        return Ok(library);
+    }
+    if !quiet {
+        say!("highwater: {spec} is not installed; adding it");
+    }
+    ensure(spec, &|_step: Step| {})
+}

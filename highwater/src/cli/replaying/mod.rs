@@ -1,0 +1,136 @@
+//! `highwater replay`: a recorded trace on other allocators, and what each would do to the program's memory.
+
+mod arms;
+mod json;
+mod runs;
+mod text;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Args;
+
+use super::{exit, out, signals};
+use arms::{Choice, Chosen};
+use replay::Planned;
+use runs::Played;
+use trace::Trace;
+
+/// Replay a recorded trace on other allocators: the program's memory under each, in a minute.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ReplayArgs {
+    /// The trace, as `record` writes it
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+    /// Allocators, with commas between them: NAME@VERSION, NAME for its newest, a path to a library, or `all` that are
+    /// installed. The recorded one is always replayed too
+    #[arg(long, value_name = "LIST", default_value = "all")]
+    allocators: String,
+    /// A setting as a further arm, one for each value: jemalloc:dirty_decay_ms=1000,10000 (may be given several times)
+    #[arg(long, value_name = "ALLOCATOR:KEY=VALUE")]
+    set: Vec<String>,
+    /// Replays of each arm; their spread is printed
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    repeat: u32,
+    /// Longest time of one replay
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = units::parse_seconds)]
+    timeout: Duration,
+    /// Most memory of one replay; four times what the program had, and 1 GiB, unless given
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
+    max_memory: Option<u64>,
+    /// Print JSON (highwater.replay/1) instead of text
+    #[arg(long)]
+    json: bool,
+    /// No progress on stderr
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  highwater record -- ./server                        first: the trace
+  highwater replay server.hwt                         every allocator that is installed
+  highwater replay server.hwt --allocators jemalloc,mimalloc@2.1.7
+  highwater replay server.hwt --allocators glibc --set glibc:MALLOC_ARENA_MAX=1,2,4
+  highwater allocators add jemalloc@5.3.0             one that is not installed yet
+
+TMPDIR names the folder for the replay's plan, 16 bytes an event.
+
+Exit codes: 0 done; 2 usage; 3 the self-check failed: the recorded memory is not reproduced; 4 could not run.";
+
+/// Everything that is reported.
+pub(super) struct Report {
+    pub trace: Trace,
+    pub planned: Planned,
+    pub played: Vec<Played>,
+    pub check: Result<replay::SelfCheck, String>,
+    pub notes: Vec<String>,
+    pub repeat: u32,
+    pub elapsed: Duration,
+}
+
+/// Replays, compares, prints; the value is the exit code.
+///
+/// # Errors
+/// The trace, an allocator or the replayer is missing or broken.
+pub fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
+    let begun = Instant::now();
+    let trace = Trace::open(&args.trace)?;
+    let choice = Choice {
+        allocators: &args.allocators,
+        settings: &args.set,
+        quiet: args.quiet,
+    };
+    let chosen = arms::choose(&trace, &choice)?;
+    let interrupted = signals::flag(signals::ENDING)?;
+    let report = play(args, trace, chosen, &interrupted, begun)?;
+    match args.json {
+        true => out::print(&format!("{:#}\n", json::of(&report)))?,
+        false => out::print(&text::of(&report))?,
+    }
+    let is_trusted = report.check.as_ref().is_ok_and(|check| check.is_trusted);
+    Ok(ExitCode::from(if is_trusted {
+        exit::DONE
+    } else {
+        exit::UNDECIDED
+    }))
+}
+
+fn play(
+    args: &ReplayArgs,
+    trace: Trace,
+    chosen: Chosen,
+    interrupted: &AtomicBool,
+    begun: Instant,
+) -> anyhow::Result<Report> {
+    let is_over = || interrupted.load(Ordering::Relaxed);
+    let replayer = runs::find_replayer()?;
+    let folder = tempfile::tempdir().context("a folder for the replay's plan")?;
+    let planned = Planned::write(&trace, &folder.path().join("plan"), &is_over)?;
+    let runner = replay::Runner {
+        replayer: &replayer,
+        planned: &planned,
+        folder: folder.path(),
+        limits: runs::limits(&trace, args.timeout, args.max_memory),
+    };
+    let played = runs::all(&runner, chosen.arms, args.repeat, args.quiet, &is_over)?;
+    let check = match played.iter().find(|played| played.is_recorded) {
+        Some(recorded) => replay::SelfCheck::of(&recorded.runs, &trace),
+        None => Err(chosen.why_not_recorded.unwrap_or_default()),
+    };
+    let mut notes = chosen.notes;
+    notes.extend(text::unseen(&trace, &planned));
+    Ok(Report {
+        trace,
+        planned,
+        played,
+        check,
+        notes,
+        repeat: args.repeat,
+        elapsed: begun.elapsed(),
+    })
+}

@@ -1,0 +1,133 @@
+//! A real program's trace on its own allocator and on another one.
+
+use serde_json::Value;
+
+use crate::stage::{errors, is_ready, run, subject, text};
+
+#[test]
+fn a_recorded_program_is_reproduced_and_tried_with_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = is_ready()
+        .then(|| subject("steady.c", folder.path()))
+        .flatten()
+    else {
+        return;
+    };
+    let words = [
+        "record",
+        "--out",
+        "steady.hwt",
+        "--",
+        program.to_str().unwrap(),
+        "2500",
+    ];
+    assert_eq!(run(folder.path(), &words).status.code(), Some(3));
+    let words = [
+        "replay",
+        "steady.hwt",
+        "--allocators",
+        "glibc",
+        "--set",
+        "glibc:MALLOC_ARENA_MAX=1",
+        "--repeat",
+        "2",
+        "--json",
+    ];
+    let replayed = run(folder.path(), &words);
+    let report = serde_json::from_str::<Value>(&text(&replayed));
+    let report = report.unwrap_or_else(|_| panic!("{}", errors(&replayed)));
+    assert_eq!(report["schema"], "highwater.replay/1");
+    assert_eq!(report["trusted"], true, "{}", report["self_check"]);
+    assert_eq!(replayed.status.code(), Some(0));
+    let arms = report["arms"].as_array().unwrap();
+    let names: Vec<&str> = arms
+        .iter()
+        .map(|arm| arm["arm"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["glibc", "glibc MALLOC_ARENA_MAX=1"]);
+    for arm in arms {
+        assert_eq!(arm["replays"], 2);
+        assert_eq!(arm["problem"], Value::Null);
+        assert!(
+            arm["malloc_answered_by"]
+                .as_str()
+                .unwrap()
+                .contains("libc.so")
+        );
+        let forecast = &arm["forecast"];
+        // About 3 x 3,000 blocks of 1.5 KB.
+        let mean = forecast["mean_bytes"]["median"].as_f64().unwrap();
+        assert!((8e6..30e6).contains(&mean), "{forecast}");
+        assert!(
+            forecast["base_bytes"].as_u64().unwrap() < 1 << 19,
+            "{forecast}"
+        );
+        assert_eq!(forecast["failed"], 0);
+    }
+    assert!(arms[0]["recorded"] == true && arms[1]["recorded"] == false);
+    let shown = run(
+        folder.path(),
+        &[
+            "replay",
+            "steady.hwt",
+            "--allocators",
+            "glibc",
+            "--repeat",
+            "1",
+            "-q",
+        ],
+    );
+    let shown = text(&shown);
+    assert!(
+        shown.contains("Self-check: trusted") && shown.contains("glibc *"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_part_of_a_trace_is_a_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = is_ready()
+        .then(|| subject("steady.c", folder.path()))
+        .flatten()
+    else {
+        return;
+    };
+    let words = [
+        "record",
+        "-q",
+        "--out",
+        "whole.hwt",
+        "--",
+        program.to_str().unwrap(),
+        "900",
+    ];
+    assert_eq!(run(folder.path(), &words).status.code(), Some(3));
+    let words = [
+        "trace",
+        "cut",
+        "whole.hwt",
+        "--from",
+        "0.3s",
+        "--to",
+        "0.6s",
+        "--out",
+        "part.hwt",
+    ];
+    assert!(run(folder.path(), &words).status.success());
+    let checked = run(folder.path(), &["trace", "check", "part.hwt"]);
+    assert!(checked.status.success(), "{}", text(&checked));
+    let whole = run(folder.path(), &["trace", "info", "--json", "whole.hwt"]);
+    let part = run(folder.path(), &["trace", "info", "--json", "part.hwt"]);
+    let [whole, part]: [Value; 2] =
+        [whole, part].map(|out| serde_json::from_str(&text(&out)).unwrap());
+    assert!(part["events"].as_u64() < whole["events"].as_u64());
+    assert_eq!(part["unknown_frees"], 0);
+    assert_eq!(whole["about"]["program"], "steady");
+    assert!(
+        whole["about"]["allocator"]
+            .as_str()
+            .unwrap()
+            .contains("libc.so")
+    );
+}
