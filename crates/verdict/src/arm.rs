@@ -38,7 +38,7 @@ pub struct Outlier {
 
 /// Spread between processes that is assumed before any is seen, as a share of the level, and how many
 /// degrees of freedom that assumption is worth. Replicas of one service differ by a few per cent (0.5 to
-/// 3 % on the relays of docs/verdict.md); with two replicas a bare t interval would be 12.7 standard errors.
+/// 3 % on the relays of subjects/tor/README.md); with two replicas a bare t interval would be 12.7 standard errors.
 pub(super) const SPREAD_PRIOR: f64 = 0.03;
 pub(super) const SPREAD_PRIOR_DF: f64 = 1.0;
 /// A process this many deviations (of the logarithm of levels) from its arm's median differs from it.

@@ -45,13 +45,13 @@ Examples:
 Exit codes: 0 decided, whatever the arms did; 1 the arm named `adopt` fails `verify`;
 2 the experiment file or the call is wrong; 3 not decided yet; 4 could not run.")]
 pub struct RunArgs {
-    /// The experiment file (docs/experiment-file.md)
+    /// The experiment file (docs/reference/experiment-file.md)
     #[arg(value_name = "EXPERIMENT", required_unless_present = "resume")]
     pub experiment: Option<PathBuf>,
     /// Overrides a key of the file, `arms.NAME.key` for one arm; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// End as soon as the order of the arms is decided (docs/verdict.md, "When to stop")
+    /// End as soon as the order of the arms is decided (docs/explanation/experiments.md)
     #[arg(long)]
     pub until_decided: bool,
     /// The longest that a run until decided may take; without it the duration of the file
