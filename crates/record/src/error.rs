@@ -45,7 +45,7 @@ pub enum RecordError {
         .0.display()
     )]
     Busy(PathBuf),
-    #[error("{}: another `highwater run` looks after this run; it ends with Ctrl-C there", .0.display())]
+    #[error("{}: another `highwater run` manages this run; it ends with Ctrl-C there", .0.display())]
     Supervised(PathBuf),
     #[error("{}: cannot be opened or written ({why}); check the permissions of the run folder", path.display())]
     Denied { path: PathBuf, why: String },

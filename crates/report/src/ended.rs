@@ -115,7 +115,7 @@ fn groups(blocks: &InUse, out: &mut String) {
         let lost = match group.lost_count {
             0 => String::new(),
             lost => format!(
-                "; {} out of reach",
+                "; {} unreachable",
                 percent(lost as f64 / group.count.max(1) as f64)
             ),
         };

@@ -52,7 +52,7 @@ fn line(out: &mut String, name: &str, words: &str, columns: usize) {
 fn cpu(overhead: &Overhead) -> String {
     if overhead.items.is_empty() {
         return match overhead.unmeasured.is_empty() {
-            true => "nothing runs in it, and nothing traps it".to_owned(),
+            true => "nothing runs in it, and no breakpoint is in it".to_owned(),
             false => "not measured".to_owned(),
         };
     }

@@ -82,7 +82,9 @@ pub fn of_judged(arm: &str, each: Vec<SeriesVerdict>, rules: &Rules) -> ArmVerdi
     }
     rule += &since_restarts(&each);
     if usual.len() < each.len() {
-        rule += &format!("; its numbers are without {} odd", each.len() - usual.len());
+        let left_out = each.len() - usual.len();
+        let word = if left_out == 1 { "outlier" } else { "outliers" };
+        rule += &format!("; its numbers are without {left_out} {word}");
     }
     // An odd process is killed at its limit too.
     let grown = each.iter().filter(same);

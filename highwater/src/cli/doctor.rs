@@ -7,17 +7,16 @@ use super::out::print;
 use bpf::allowed::{Allowed, Capability, Cgroups, Mode, Trial};
 use report::stall::doctor::{Finding, Level, render};
 
-/// Show what this machine allows, what is lost without it, and how to get it
+/// Check what this user and this machine allow, what is lost otherwise, and how to get it
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(help_template = super::HELP, before_help = "\
 Examples:
-  highwater doctor              as the user who will watch
+  highwater doctor              as the user who will attach
   sudo highwater doctor         what root would add
-  highwater doctor --json
-
+  highwater doctor --json", after_help = "\
 Exit codes: 0 whatever was found, 2 usage.")]
 pub struct DoctorArgs {
-    /// One JSON object (highwater.doctor/1)
+    /// Print one JSON object (highwater.doctor/1) instead of text
     #[arg(long)]
     pub json: bool,
 }
@@ -45,7 +44,7 @@ fn headline(mode: Mode) -> String {
         }
         Mode::Tracepoints => {
             "tracepoints: this kernel has no eBPF for us; who woke whom comes from perf's samples, what each wait was \
-             for from looks at /proc"
+             for from samples of /proc"
         }
         Mode::Rootless => {
             "rootless: own processes only; switches are exact, who holds a lock comes from the \
@@ -166,7 +165,7 @@ fn surroundings(allowed: &Allowed) -> Vec<Finding> {
         Cgroups::Missing => Finding::lost(
             "control groups",
             "not mounted",
-            "a CPU quota cannot be told from busy neighbours; no memory limits",
+            "a CPU quota cannot be distinguished from busy neighbours; no memory limits",
             "mount /sys/fs/cgroup",
         ),
     };

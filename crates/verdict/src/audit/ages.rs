@@ -202,7 +202,7 @@ pub fn added(input: &AuditInput) -> Vec<Finding> {
             severity: Severity::Weakens,
             arms: vec![arm.to_owned()],
             what: format!(
-                "{} of {} processes of {arm} were first seen {} after the first look: {}",
+                "{} of {} processes of {arm} were first seen {} after the first snapshot: {}",
                 ids.len(),
                 processes.len(),
                 span(since - first),

@@ -167,7 +167,7 @@ pub fn one_process(input: &AuditInput) -> Vec<Finding> {
                 processes: vec![processes[0].id.clone()],
                 since_s: None,
                 what: format!("{word} {arm} is one process"),
-                effect: "its spread is unknown: an odd process and the treatment look the same"
+                effect: "its spread is unknown: an outlier and an effect of the arm cannot be distinguished"
                     .to_owned(),
                 still: "its own series can be judged; comparisons borrow the spread of other arms"
                     .to_owned(),

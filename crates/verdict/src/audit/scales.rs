@@ -48,7 +48,7 @@ pub fn odd_processes(arm: &str, processes: &[&ProcessFacts]) -> Option<Finding> 
         Check::Units,
         Severity::Refuses,
         format!(
-            "about 1000 times off the rest of {arm}, or another ratio of two units: {}; are they told in another?",
+            "about 1000 times off the rest of {arm}, or another ratio of two units: {}; are they in another unit?",
             names(&odd)
         ),
         None,

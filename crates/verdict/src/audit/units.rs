@@ -19,7 +19,7 @@ pub fn units(input: &AuditInput) -> Vec<Finding> {
     found
 }
 
-/// Processes whose readings are about 1000 times what they were, from one look to the next and for good: whoever
+/// Processes whose readings are about 1000 times what they were, from one snapshot to the next and for good: whoever
 /// wrote them changed the unit.
 fn midway(input: &AuditInput) -> Vec<Finding> {
     let changed: Vec<(&ProcessFacts, f64)> = input
@@ -39,7 +39,7 @@ fn midway(input: &AuditInput) -> Vec<Finding> {
         Check::Units,
         Severity::Refuses,
         format!(
-            "{} about 1000 times another number from one look to the next: {}",
+            "{} about 1000 times another number from one snapshot to the next: {}",
             is_or_are(&ids),
             names(&ids)
         ),

@@ -106,7 +106,7 @@ fn leak(share: &str, blocks: &InUse) -> CauseVerdict {
         format!(", {} of it in {}", percent(of_lost), kind(group))
     });
     let sentence = format!(
-        "the program could no longer reach {} of its {} blocks in use: {share}{most}",
+        "{} of the {} blocks in use are unreachable: {share}{most}",
         blocks.lost_count, blocks.count
     );
     let next = "start it with `highwater explain -- CMD`, or ask a running one with `highwater explain --pid PID` as \
@@ -134,7 +134,7 @@ fn held(share: &str, blocks: &InUse) -> CauseVerdict {
     );
     undecided(
         sentence,
-        "look at what bounds that; two moments of a running one tell what grows (`highwater explain --pid PID`)",
+        "look at what bounds that; two moments of a running process show what grows (`highwater explain --pid PID`)",
     )
 }
 

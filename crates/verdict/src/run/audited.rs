@@ -29,7 +29,7 @@ const LOOKS_UNSEEN: f64 = 3.0;
 
 /// What missing looks mean.
 const NOT_SEEN: &str =
-    "growth, a peak or a restart in that time is not seen; verdicts rest on the other looks";
+    "growth, a peak or a restart in that time is not seen; verdicts rest on the other snapshots";
 
 /// Kinds of events that are named when they are not known.
 const NAMED_MAX: usize = 4;
@@ -187,7 +187,7 @@ fn theft(run: &Run) -> Option<Finding> {
     let share = stolen / (stolen + gained(metric::HOST_CPU_BUSY)?);
     (share > STOLEN_SHARE).then(|| Finding {
         what: format!(
-            "of the CPU time that this machine wanted, its host gave {:.0} % to other guests",
+            "of the CPU time that this machine needed, its host gave {:.0} % to other guests",
             100.0 * share
         ),
         processes: Vec::new(),
@@ -226,7 +226,7 @@ fn unseen_end(run: &Run) -> Option<Finding> {
     let ending_s = grace.as_secs_f64() + judging.as_secs_f64();
     (unseen_s > LOOKS_UNSEEN * usual_s + ending_s).then(|| Finding {
         what: format!(
-            "no look in the last {} of the run",
+            "no snapshot in the last {} of the run",
             written::seconds(unseen_s)
         ),
         processes: Vec::new(),

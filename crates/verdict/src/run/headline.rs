@@ -72,7 +72,10 @@ impl Scene<'_> {
                 .iter()
                 .all(|s| matches!(s.class, Class::Undecided | Class::Ended)) =>
             {
-                undecided("no arm's memory can be told yet".to_string(), self.needs())
+                undecided(
+                    "no arm's memory can be classified yet".to_string(),
+                    self.needs(),
+                )
             }
             Class::Undecided | Class::Ended => self.control_untold(),
             Class::Unclear => self.control_unclear(),
@@ -314,7 +317,7 @@ impl Scene<'_> {
             rates += &format!("; {} as fast", list(&faster));
         }
         for (class, words) in [
-            (Class::Undecided, "cannot be told yet"),
+            (Class::Undecided, "cannot be classified yet"),
             (Class::Unclear, "may or may not grow"),
         ] {
             let arms: Vec<&Standing> = undecided
@@ -338,8 +341,8 @@ impl Scene<'_> {
     /// well.
     fn finish(&self, mut headline: String) -> Answer {
         let open = self.with(|s| s.class == Class::Undecided);
-        if !open.is_empty() && !headline.contains("cannot be told yet") {
-            headline += &format!("; {} cannot be told yet", names(&open));
+        if !open.is_empty() && !headline.contains("cannot be classified yet") {
+            headline += &format!("; {} cannot be classified yet", names(&open));
         }
         headline += &self.stepped_below().unwrap_or_default();
         if let Some(first) = headline.get(..1) {

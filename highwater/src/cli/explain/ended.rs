@@ -105,7 +105,7 @@ fn missing(core: &CoreFile) -> Vec<String> {
     if core.leaves_out_shared() {
         notes.push(
             "Shared memory is not in the core (bits 1 and 3 of /proc/PID/coredump_filter): what only a pointer there \
-             holds looks out of reach."
+             holds seems unreachable."
                 .to_owned(),
         );
     }

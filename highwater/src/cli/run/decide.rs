@@ -169,7 +169,10 @@ impl Deciding {
     pub fn words(&self) -> String {
         match &self.state.last {
             Some(last) if last.verdict.decided => {
-                format!("{}, but not every arm can be told yet", last.verdict.words)
+                format!(
+                    "{}, but not every arm can be classified yet",
+                    last.verdict.words
+                )
             }
             Some(last) => last.verdict.words.clone(),
             None => format!(
