@@ -1,6 +1,6 @@
 # The only driver. `make demo` is the main job, `make test` what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help demo build subjects test tests page-tests reader-tests go-tests test-long corpus bench bench-alloc bench-verdict fuzz fuzz-guests fuzz-guests-everywhere real-short real-programs miri loom kernels bpf bpf-check lint deny check-aarch64 clean
+.PHONY: help demo build docs subjects test tests page-tests reader-tests go-tests test-long corpus bench bench-alloc bench-verdict fuzz fuzz-guests fuzz-guests-everywhere real-short real-programs miri loom kernels bpf bpf-check lint deny check-aarch64 clean
 
 CARGO ?= cargo
 RUN_FLAGS ?=
@@ -19,6 +19,7 @@ help:
 	@echo 'make loom       models of the sampler: every interleaving of a few threads'
 	@echo 'make kernels    what goes into the kernel, on Linux 6.1 and 6.12 in an emulator'
 	@echo 'make bpf        compile the eBPF programs into crates/bpf/objects, which are committed'
+	@echo 'make docs       the book: target/book/index.html'
 	@echo 'make lint       rustfmt and clippy'
 	@echo 'make deny       cargo-deny: licences, advisories, duplicates, sources'
 	@echo 'make check-aarch64  type check for aarch64'
@@ -26,6 +27,14 @@ help:
 # The tool, the relay's load program, the relay itself.
 build:
 	$(CARGO) build --release --locked
+
+# The manual as web pages; installs the pinned mdbook when it is missing: some minutes of one core, once.
+MDBOOK_VERSION := 0.5.4
+docs:
+	@[ "$$(mdbook --version 2>/dev/null)" = "mdbook v$(MDBOOK_VERSION)" ] || \
+		nice $(CARGO) install --locked mdbook@$(MDBOOK_VERSION)
+	mdbook build docs
+	@echo 'target/book/index.html'
 
 subjects:
 	subjects/relay/build

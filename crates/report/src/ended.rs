@@ -105,7 +105,7 @@ fn account(account: &Account, out: &mut String) {
 fn groups(blocks: &InUse, out: &mut String) {
     let _ = writeln!(
         out,
-        "\nblocks in use: {}, {}; out of the program's reach {}, {}",
+        "\nblocks in use: {}, {}; unreachable {}, {}",
         blocks.count,
         bytes(blocks.bytes as f64),
         blocks.lost_count,

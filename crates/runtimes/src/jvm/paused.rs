@@ -15,8 +15,8 @@ use super::target::Status;
 use super::{Jvm, histogram, native, pause, threads};
 use crate::{Error, HeapSize, Limits, Snapshot, TypeCount};
 
-const NO_COLLECTION: &str = "types are left out: no collection since the last snapshot, so dead objects cannot be distinguished \
-    from live ones";
+const NO_COLLECTION: &str = "types are left out: no collection since the last snapshot, so dead objects cannot be \
+    distinguished from live ones";
 
 const NO_KNOWN_COLLECTION: &str = "types are left out: the JVM publishes no counters, and its heap did not become \
     smaller since the last snapshot, so dead objects cannot be distinguished from live ones";

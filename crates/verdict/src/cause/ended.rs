@@ -91,7 +91,7 @@ pub fn judge_ended(account: &Account, in_use: Option<&InUse>) -> CauseVerdict {
     let share_lost = lost / account.live.max(1.0);
     if judged.cause != Cause::Leak && share_lost > 0.01 {
         judged.doubts.push(format!(
-            "{} of the live heap ({}) was out of the program's reach",
+            "{} of the live heap ({}) was unreachable",
             percent(share_lost),
             bytes(lost)
         ));
@@ -127,7 +127,7 @@ fn held(share: &str, blocks: &InUse) -> CauseVerdict {
         format!(", {} in {}", percent(share), kind(group))
     });
     let sentence = format!(
-        "{share} were blocks in use that the program could reach{}{}; one moment does not tell whether they became \
+        "{share} were reachable blocks in use{}{}; one moment does not show whether they became \
          more",
         top.unwrap_or_default(),
         holder.unwrap_or_default()

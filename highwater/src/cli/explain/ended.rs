@@ -138,5 +138,5 @@ fn unsearched(why: Unsearched) -> String {
         Unsearched::Incomplete => "a part of the memory is not in the core",
         Unsearched::Limits => "it took too long, or there are too many pointers",
     };
-    format!("Which blocks the program could reach was not searched: {why}.")
+    format!("Unreachable blocks were not searched: {why}.")
 }
