@@ -179,8 +179,8 @@ fn is_probed(overhead: &Overhead) -> bool {
 fn stopped_words(stopped: &Stopped, allowed: &str) -> String {
     if stopped.cause == StopCause::HoldersEnded {
         return format!(
-            "{} stopped after {:.1} s: somebody ended a process hw-breakpoints, which held them; the answer is from \
-             what was seen until then",
+            "{} stopped after {:.1} s: another program ended a process hw-breakpoints, which held them; the answer is \
+             from what was seen until then",
             stopped.mechanism, stopped.after_s
         );
     }

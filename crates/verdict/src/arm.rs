@@ -112,7 +112,7 @@ fn since_restarts(each: &[SeriesVerdict]) -> String {
     let only = |v: &&SeriesVerdict| judged(v) && v.evidence.contains_key("judged_from_s");
     match each.iter().filter(only).count() {
         0 => String::new(),
-        of => format!("; {of} judged since their restart alone"),
+        of => format!("; {of} classified since their restart alone"),
     }
 }
 
@@ -163,7 +163,7 @@ fn together(each: &[SeriesVerdict], rules: &Rules) -> (Label, f64, String) {
         return (
             Label::Insufficient,
             0.0,
-            "no process could be judged".to_owned(),
+            "no process could be classified".to_owned(),
         );
     }
     let periodic = each.iter().filter(|v| v.label == Label::Sawtooth).count();
@@ -242,7 +242,7 @@ fn needs_of(each: &[SeriesVerdict], label: Label) -> Option<String> {
     }
     each.iter()
         .find_map(|v| v.needs.clone())
-        .or_else(|| Some("a process to judge".to_owned()))
+        .or_else(|| Some("a process to classify".to_owned()))
 }
 
 /// Mean over processes with an interval that holds both the spread between them and the doubt within.

@@ -206,7 +206,7 @@ fn take_back(args: &RevertArgs, host: &Host, rollout: &mut Rollout) -> anyhow::R
     };
     let left = back::revert(rollout, &mut means, "asked for", Pace::Planned).map_err(|why| {
         anyhow::anyhow!(
-            "{why}; not everything is taken back: `highwater revert --yes` goes on from here"
+            "{why}; not everything is undone: `highwater revert --yes` goes on from here"
         )
     })?;
     let plan = &rollout.plan;

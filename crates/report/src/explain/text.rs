@@ -259,10 +259,10 @@ fn foot(explained: &Explained, out: &mut String) {
         let how = match allocator.how {
             How::Preloaded => "preloaded",
             How::Linked => "linked in",
-            How::Libc => "of the C library",
+            How::Libc => "the C library's own",
         };
         let version = allocator.version.as_deref().unwrap_or("");
-        let sight = if *seen { "seen" } else { "not seen" };
+        let sight = if *seen { "sampled" } else { "not sampled" };
         let _ = writeln!(
             out,
             "allocator {} {version} ({how}), {sight}",

@@ -41,7 +41,7 @@ pub fn setup(report: &Report) -> String {
     let own = text::own(report);
     let own = own.trim_start_matches("highwater itself: ");
     let rows = [
-        ("Run", format!("{}, begun {}", s.run, s.begun)),
+        ("Run", format!("{}, started {}", s.run, s.begun)),
         ("Hypothesis", s.hypothesis.clone()),
         ("Why", s.why.clone()),
         ("Evidence so far", s.evidence.clone()),

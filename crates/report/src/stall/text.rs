@@ -185,7 +185,7 @@ fn beside_kernel(difference: f64) -> String {
     }
     let times = 1.0 - difference;
     format!(
-        "is {times:.1} times the kernel's count, because the kernel does not count how long a sleeping CPU takes to wake"
+        "is {times:.1} times the kernel's count, which does not contain how long a sleeping CPU takes to wake"
     )
 }
 

@@ -357,7 +357,7 @@ pub fn stopped(input: &AuditInput) -> Vec<Finding> {
         since_s: Some(until),
         what: format!("{arm} ended {} before the others", span(end - until)),
         effect: "what it would have come to is not known".to_owned(),
-        still: "it is judged over the time that it was watched".to_owned(),
+        still: "it is classified over the time that it was watched".to_owned(),
     });
     found.collect()
 }

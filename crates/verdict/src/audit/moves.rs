@@ -165,7 +165,7 @@ fn left_out(arm: &str, changes: &Changes) -> Option<Finding> {
         processes: ids,
         since_s: Some(*since_s),
         effect: "what was read of it counts for no arm".to_owned(),
-        still: format!("{arm} is judged on the others"),
+        still: format!("{arm} is classified by the others"),
     })
 }
 

@@ -153,7 +153,7 @@ pub fn hung(input: &AuditInput) -> Vec<Finding> {
         ),
         Some(since),
         "a hung process is perfectly flat, and pulls its arm there",
-        "its arm can be judged without it",
+        "its arm can be classified without it",
     );
     (f.arms, f.processes) = (arms, ids);
     vec![f]

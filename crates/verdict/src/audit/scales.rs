@@ -53,7 +53,7 @@ pub fn odd_processes(arm: &str, processes: &[&ProcessFacts]) -> Option<Finding> 
         ),
         None,
         "their unit differs from that of the others, unless they are really of that size",
-        "the arm can be judged without them",
+        "the arm can be classified without them",
     );
     (f.arms, f.processes) = (vec![arm.to_owned()], odd);
     Some(f)

@@ -45,7 +45,7 @@ fn midway(input: &AuditInput) -> Vec<Finding> {
         ),
         changed.iter().map(|(_, t_s)| *t_s).reduce(f64::min),
         "the unit of the readings changed midway",
-        "the arm can be judged without them",
+        "the arm can be classified without them",
     );
     (f.arms, f.processes) = (arms, ids);
     vec![f]
@@ -114,7 +114,7 @@ fn misnamed(s: &Stated) -> Option<Finding> {
             Check::Units,
             Severity::Note,
             format!(
-                "{}: {} {} is said, {} {other} is what was observed",
+                "{}: {} {} is written, {} {other} is what was observed",
                 s.what, s.value, s.unit, s.value
             ),
             None,

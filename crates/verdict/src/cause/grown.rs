@@ -89,7 +89,7 @@ fn live(case: &Case, growth: &Growth, group: Group) -> CauseVerdict {
         return heap::judge(case, growth, beneath);
     }
     let mut sentence = format!(
-        "the live heap grows by {}, by glibc's own headers; without the probe or uprobes nothing tells at \
+        "the live heap grows by {}, by glibc's own headers; without the probe or uprobes it is not known at \
          which site, nor whether it is a leak or a cache that fills",
         rate(growth)
     );

@@ -69,10 +69,10 @@ fn what(run: &Run, found: &audit::Finding) -> String {
 /// A run is judged over its own time: ages that differ cannot be made equal.
 fn still(found: &audit::Finding) -> String {
     match found.check {
-        Check::Uptimes => "every arm is judged over the time of this run; levels of different ages compare only when \
-                           the processes are restarted together"
+        Check::Uptimes => "every arm is classified over the time of this run; levels of different ages compare only \
+                           when the processes are restarted together"
             .to_owned(),
-        Check::Added => "each is judged over the time that it was seen".to_owned(),
+        Check::Added => "each is classified over the time that it was seen".to_owned(),
         _ => found.still.clone(),
     }
 }
@@ -145,7 +145,7 @@ fn unknown_events(run: &Run) -> Option<Finding> {
             named.join(", ")
         ),
         processes: Vec::new(),
-        effect: "they are listed and count for nothing; the highwater that wrote them may judge otherwise".to_owned(),
+        effect: "they are listed and count for nothing; the highwater that wrote them may decide otherwise".to_owned(),
     })
 }
 

@@ -89,7 +89,7 @@ impl Scene<'_> {
         let name = name(self.control);
         undecided(
             format!(
-                "no arm lived long enough to be judged; the control {name}: {}",
+                "no arm lived long enough to be classified; the control {name}: {}",
                 clause(why)
             ),
             Some("arms that stay alive: see their logs in the run folder".to_string()),
@@ -101,12 +101,12 @@ impl Scene<'_> {
         let control = name(self.control);
         let (why, own_need) = match (self.control.class, self.control.row.aborted.as_deref()) {
             (Class::Ended, Some(why)) => (
-                format!("ended too early to be judged ({})", clause(why)),
+                format!("ended too early to be classified ({})", clause(why)),
                 Some(format!(
                     "{control}: a control that stays alive, see its log in the run folder"
                 )),
             ),
-            _ => ("cannot be judged yet".to_string(), None),
+            _ => ("cannot be classified yet".to_string(), None),
         };
         let others = [
             (Class::Growing, "grows", "grow"),
@@ -268,7 +268,7 @@ impl Scene<'_> {
         }
         if tried.is_empty() {
             tried.push(match allocators.is_empty() {
-                true => "nothing else was tried that could be judged".to_string(),
+                true => "nothing else was tried that could be classified".to_string(),
                 false => {
                     "another allocator does not stop it, and no other change was tried".to_string()
                 }

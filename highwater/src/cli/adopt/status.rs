@@ -239,7 +239,7 @@ fn sample_words(sample: &Sample) -> &'static str {
 fn stage_words(status: &Status) -> String {
     match (&status.stage, status.busy) {
         (Stage::Adopted, _) => "adopted".to_owned(),
-        (stage, true) => format!("{}, somebody is at work on it right now", stage.word()),
+        (stage, true) => format!("{}, another highwater works on it right now", stage.word()),
         (Stage::Reverting { why }, false) => {
             format!("interrupted on the way back ({why}); `highwater revert --yes` goes on")
         }

@@ -374,7 +374,7 @@ impl Conduct<'_> {
             self.take_trials(state, finished)?;
         }
         if self.experiment.probe {
-            self.progress.say("highwater: judging the heaps");
+            self.progress.say("highwater: explaining the heaps");
         }
         let looked = self.watch.finish(self.clock.now());
         self.subject.stop_all("the run is over");

@@ -176,7 +176,7 @@ impl Deciding {
             }
             Some(last) => last.verdict.words.clone(),
             None => format!(
-                "undecided, first judged after {}",
+                "undecided, first decision after {}",
                 written::seconds(self.schedule.first_s + self.warmup_s)
             ),
         }
