@@ -173,6 +173,30 @@ fn explain() {
     holds("highwater.explain.1", Path::new("."), &arguments);
 }
 
+/// A core of a program of its own, where gdb's gcore is installed.
+#[test]
+fn explain_of_a_core() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut program = Command::new("sleep").arg("30").spawn().expect("sleep");
+    let pid = program.id().to_string();
+    let made = Command::new("gcore")
+        .arg("-o")
+        .arg(folder.path().join("core"))
+        .arg(&pid)
+        .output();
+    let _ = program.kill();
+    let _ = program.wait();
+    if !made.is_ok_and(|made| made.status.success()) {
+        return skipped("no gcore, or it may not attach");
+    }
+    let core = format!("core.{pid}");
+    holds(
+        "highwater.core.1",
+        folder.path(),
+        &["explain", "--core", &core, "--json"],
+    );
+}
+
 #[test]
 fn stalls() {
     let arguments = ["stalls", "--duration", "1s", "--json", "--", "sleep", "30"];
