@@ -127,6 +127,26 @@ pub fn complain(error: &anyhow::Error) {
     out::say!("{}", words_of(error));
 }
 
+/// Of `explain 4242` and `stalls ./server`: prints how a subject is given. Other mistakes have no tip of ours.
+pub fn tip(words: &[String]) {
+    if let Some(call) = call_of(words) {
+        out::say!("\n  tip: a process is given as --pid, a program after --: {call}");
+    }
+}
+
+fn call_of(words: &[String]) -> Option<String> {
+    let [_, verb, subject, ..] = words else {
+        return None;
+    };
+    let takes_a_subject = matches!(verb.as_str(), "explain" | "stalls");
+    let way = match subject.parse::<u32>() {
+        Ok(_) => "--pid",
+        Err(_) => "--",
+    };
+    let call = format!("highwater {verb} {way} {subject}");
+    (takes_a_subject && !subject.starts_with('-')).then(|| visible_lines(&call).into_owned())
+}
+
 /// What happened, then why; a cause that ends the words before it has been said.
 pub fn chain(error: &anyhow::Error) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
@@ -178,6 +198,21 @@ fn runs_in(runs: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_subject_without_its_option_gets_a_tip() {
+        let of = |line: &str| call_of(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(
+            of("hw explain 42").as_deref(),
+            Some("highwater explain --pid 42")
+        );
+        assert_eq!(
+            of("hw stalls ./a").as_deref(),
+            Some("highwater stalls -- ./a")
+        );
+        assert_eq!(of("hw explain --pdi"), None);
+        assert_eq!(of("hw verdict 42"), None);
+    }
 
     #[test]
     fn what_an_error_names_cannot_speak_to_the_terminal() {
