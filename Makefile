@@ -1,6 +1,6 @@
 # The only driver. `make demo` is the main job, `make test` what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help demo build subjects test tests page-tests reader-tests go-tests test-long corpus bench bench-alloc bench-verdict fuzz fuzz-guests fuzz-guests-everywhere real-short real-programs miri loom kernels dist check-packages bpf bpf-check lint deny check-aarch64 clean
+.PHONY: help demo build docs subjects test tests page-tests reader-tests go-tests test-long corpus bench bench-alloc bench-verdict fuzz fuzz-guests fuzz-guests-everywhere real-short real-programs miri loom kernels dist check-packages bpf bpf-check lint deny check-aarch64 clean
 
 CARGO ?= cargo
 RUN_FLAGS ?=
@@ -21,6 +21,7 @@ help:
 	@echo 'make dist       static binaries, .deb, .rpm, .apk, wheels and an OCI image, for x86_64 and aarch64'
 	@echo 'make check-packages  installs what make dist made in roots of their own, uses it, removes it; as root'
 	@echo 'make bpf        compile the eBPF programs into crates/bpf/objects, which are committed'
+	@echo 'make docs       the book: target/book/index.html'
 	@echo 'make lint       rustfmt and clippy'
 	@echo 'make deny       cargo-deny: licences, advisories, duplicates, sources'
 	@echo 'make check-aarch64  type check for aarch64'
@@ -28,6 +29,14 @@ help:
 # The tool, the relay's load program, the relay itself.
 build:
 	$(CARGO) build --release --locked
+
+# The manual as web pages; installs the pinned mdbook when it is missing: some minutes of one core, once.
+MDBOOK_VERSION := 0.5.4
+docs:
+	@[ "$$(mdbook --version 2>/dev/null)" = "mdbook v$(MDBOOK_VERSION)" ] || \
+		nice $(CARGO) install --locked mdbook@$(MDBOOK_VERSION)
+	mdbook build docs
+	@echo 'target/book/index.html'
 
 subjects:
 	subjects/relay/build

@@ -11,7 +11,7 @@ pub const MIB: f64 = 1_048_576.0;
 /// A part of a window (0 to 1) to a value.
 pub type Curve = Box<dyn Fn(f64) -> f64>;
 
-/// What is true of a case. Labels follow docs/verdict.md literally.
+/// What is true of a case. Labels follow docs/explanation/series.md literally.
 pub struct Truth {
     pub accept: Vec<Label>,
     pub grows: bool,

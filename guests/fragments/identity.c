@@ -38,7 +38,7 @@ static int refuse(int number, unsigned action, int by_number, unsigned flags) {
                      : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
-// A program that starts under such a filter is a limit of the probe (docs/safety.md, sandboxes): none is started in it.
+// A program that starts under such a filter is a limit of the probe (docs/explanation/safety.md, sandboxes): none is started in it.
 // Not SECCOMP_RET_KILL_THREAD: another thread may wait for one that is gone.
 // around without_call(which: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17, action: 0 1 2, by_number: 0 1)
 void without_call(body inner, long which, long action, long by_number) {

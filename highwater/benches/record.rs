@@ -1,7 +1,7 @@
 //! What a record costs: CPU per look, bytes per sample, time to read back.
 //!
 //! `cargo bench --bench record -- [LOOKS] [PROCESSES]` (2,000 and 200 unless given). Times are of this process's
-//! CPU clock, so a busy machine disturbs them little; the numbers in docs/record.md come from here.
+//! CPU clock, so a busy machine disturbs them little; the numbers in docs/reference/record.md come from here.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 use highwater::cli::{self, Cli, exit};
 
 fn main() -> ExitCode {
@@ -11,6 +12,9 @@ fn main() -> ExitCode {
         Err(error) => {
             // clap prints help and version with code 0, mistakes with 2: our own codes.
             let _ = error.print();
+            if error.kind() == ErrorKind::UnknownArgument {
+                cli::tip(&std::env::args().collect::<Vec<_>>());
+            }
             return ExitCode::from(if error.use_stderr() {
                 exit::USAGE
             } else {

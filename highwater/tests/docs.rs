@@ -1,5 +1,5 @@
-//! What the pages promise: every command line in them is one that the command takes, every option of every verb stands in
-//! its page, every link leads somewhere.
+//! What the book promises: every command line in it is one that the command takes, every option of every command is in
+//! its page, every page is in the table of contents, every link and anchor exists.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,25 +9,25 @@ use std::process::Command;
 use clap::CommandFactory;
 use highwater::cli::Cli;
 
-/// The page of each verb; `init` and those of the shell stand with what they are for.
+/// The page of each command.
 const PAGES: &[(&str, &str)] = &[
-    ("run", "docs/run.md"),
-    ("report", "docs/report.md"),
-    ("doctor", "docs/doctor.md"),
-    ("allocators", "docs/allocators.md"),
-    ("log", "docs/log.md"),
-    ("observe", "docs/observe.md"),
-    ("adopt", "docs/adopt.md"),
-    ("revert", "docs/adopt.md"),
-    ("verdict", "docs/verdict.md"),
-    ("explain", "docs/explain.md"),
-    ("stalls", "docs/stalls.md"),
-    ("record", "docs/replay.md"),
-    ("replay", "docs/replay.md"),
-    ("trace", "docs/replay.md"),
-    ("init", "docs/experiment-file.md"),
-    ("completions", "README.md"),
-    ("man", "README.md"),
+    ("run", "docs/reference/run.md"),
+    ("report", "docs/reference/report.md"),
+    ("doctor", "docs/reference/doctor.md"),
+    ("allocators", "docs/reference/allocators.md"),
+    ("log", "docs/reference/log.md"),
+    ("observe", "docs/reference/observe.md"),
+    ("adopt", "docs/reference/adopt.md"),
+    ("revert", "docs/reference/adopt.md"),
+    ("verdict", "docs/reference/verdict.md"),
+    ("explain", "docs/reference/explain.md"),
+    ("stalls", "docs/reference/stalls.md"),
+    ("record", "docs/reference/replay.md"),
+    ("replay", "docs/reference/replay.md"),
+    ("trace", "docs/reference/replay.md"),
+    ("init", "docs/reference/init.md"),
+    ("completions", "docs/reference/shell.md"),
+    ("man", "docs/reference/shell.md"),
 ];
 
 fn root() -> PathBuf {
@@ -137,21 +137,77 @@ fn the_help_of_every_verb_names_its_exit_codes() {
     assert!(silent.is_empty(), "without exit codes: {silent:?}");
 }
 
-/// The command lines in the blocks of a page, without the remark beside each.
+/// A line of a block as it is typed, if it calls highwater: without the prompt and the remark beside it.
+fn typed(line: &str) -> Option<String> {
+    let line = line.strip_prefix("$ ").unwrap_or(line);
+    let line = line.strip_prefix("sudo ").unwrap_or(line);
+    // The footer of a report, a synopsis with optional parts, and a line that goes on are no calls.
+    let is_call = line.starts_with("highwater ") && !line.starts_with("highwater itself:");
+    if !is_call || line.contains('[') || line.contains("...") || line.ends_with('\\') {
+        return None;
+    }
+    // Two spaces start a remark; the rest of a pipeline is the shell's.
+    let ends = ["  ", " > ", " 2>", "; ", " | ", " && "];
+    let end = ends.iter().filter_map(|end| line.find(end)).min();
+    let substituted = regex::Regex::new(r"\$\([^)]*\)").expect("constant");
+    let call = substituted.replace_all(&line[..end.unwrap_or(line.len())], "4242");
+    Some(call.replace(" PID", " 4242"))
+}
+
+/// The command lines in the blocks of a page.
 fn command_lines(text: &str) -> Vec<String> {
     // A block with a tree of processes is none of commands.
     let blocks = text.split("```").skip(1).step_by(2);
     let blocks = blocks.filter(|block| !block.contains("|--"));
     let lines = blocks.flat_map(|block| block.lines().skip(1));
-    let ours = lines.filter(|line| line.starts_with("highwater ") && !line.ends_with('\\'));
-    ours.map(|line| {
-        // Two spaces begin a remark; a pipe and a redirection are the shell's.
-        let typed = line.split("  ").next().unwrap_or(line);
-        let typed = typed.split(" > ").next().unwrap_or(typed);
-        typed.replace(" PID", " 4242")
-    })
-    .filter(|line| !line.contains(" | "))
-    .collect()
+    lines.filter_map(typed).collect()
+}
+
+#[test]
+fn a_command_line_is_found_in_what_is_shown() {
+    let text = "```\n$ sudo highwater explain --pid $(pgrep -x a) --json | head -4\nhighwater itself: 1 %\n```\n";
+    assert_eq!(command_lines(text), ["highwater explain --pid 4242 --json"]);
+    assert_eq!(typed("highwater run [OPTIONS] FILE"), None);
+}
+
+/// Every page of the book is in its table of contents, once.
+#[test]
+fn the_table_of_contents_has_every_page() {
+    let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).expect("a page");
+    let link = regex::Regex::new(r"\]\(([^)]+)\)").expect("constant");
+    let mut listed: Vec<PathBuf> = link
+        .captures_iter(&summary)
+        .map(|found| root().join("docs").join(&found[1]))
+        .collect();
+    let folder = root().join("docs");
+    let book = pages().into_iter().map(|(path, _)| path);
+    let book = book.filter(|path| path.starts_with(&folder) && !path.ends_with("SUMMARY.md"));
+    let mut there: Vec<PathBuf> = book.collect();
+    listed.sort();
+    there.sort();
+    assert_eq!(listed, there);
+}
+
+/// A page of the book starts with a block in its first lines, which starts with a command.
+#[test]
+fn every_page_starts_with_a_command() {
+    let folder = root().join("docs");
+    let book = pages()
+        .into_iter()
+        .filter(|(path, _)| path.starts_with(&folder));
+    let silent: Vec<String> = book
+        .filter(|(path, _)| !path.ends_with("SUMMARY.md"))
+        .filter(|(_, text)| {
+            let mut lines = text
+                .lines()
+                .take(7)
+                .skip_while(|line| !line.starts_with("```"));
+            let shown = lines.nth(1).unwrap_or_default();
+            !(shown.starts_with("$ ") || shown.starts_with("highwater "))
+        })
+        .map(|(path, _)| path.display().to_string())
+        .collect();
+    assert!(silent.is_empty(), "no command at the top: {silent:?}");
 }
 
 #[test]
@@ -191,8 +247,17 @@ fn anchors(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
+/// How a page of the book links to a file that is not in it.
+const REPOSITORY: &str = "https://github.com/highwater-rs/highwater/blob/main/";
+
+/// Without `..`.
+fn normal(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
+}
+
 #[test]
 fn every_link_leads_somewhere() {
+    let book = normal(&root().join("docs"));
     let link = regex::Regex::new(r"\]\(([^)\s]+)\)").expect("constant");
     let (mut dead, mut followed) = (Vec::new(), 0);
     for (path, text) in pages() {
@@ -200,15 +265,27 @@ fn every_link_leads_somewhere() {
         let prose: Vec<&str> = text.split("```").step_by(2).collect();
         for target in prose.iter().flat_map(|part| link.captures_iter(part)) {
             let target = &target[1];
-            if target.contains("://") {
+            let ours = target.strip_prefix(REPOSITORY);
+            if ours.is_none() && target.contains("://") {
                 continue;
             }
             followed += 1;
+            let target = ours.unwrap_or(target);
             let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
-            let there = match file {
-                "" => path.clone(),
-                file => path.parent().expect("a folder").join(file),
+            let there = match (ours, file) {
+                (Some(_), file) => root().join(file),
+                (None, "") => path.clone(),
+                (None, file) => path.parent().expect("a folder").join(file),
             };
+            // As web pages the book holds what is below docs/, and nothing else.
+            let leaves =
+                ours.is_none() && normal(&path).starts_with(&book) && file.starts_with("..");
+            if leaves && !normal(&there).starts_with(&book) {
+                dead.push(format!(
+                    "{}: {target}: leaves the book; link to {REPOSITORY}",
+                    path.display()
+                ));
+            }
             let is_dead = match (there.exists(), anchor) {
                 (false, _) => true,
                 (true, "") => false,

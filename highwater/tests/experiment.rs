@@ -139,7 +139,7 @@ fn overrides_reach_arms_by_name() {
 /// Every example of the page is an experiment that parses; every key that the parser knows is on the page.
 #[test]
 fn the_documented_examples_parse_and_name_every_key() {
-    let page = include_str!("../../docs/experiment-file.md");
+    let page = include_str!("../../docs/reference/experiment-file.md");
     let examples: Vec<&str> = page
         .split("```toml\n")
         .skip(1)

@@ -220,7 +220,7 @@ impl Observer {
                 Err(error) => {
                     let words = format!(
                         "no thread could be started to fetch metrics endpoints: {error}; their \
-                         metrics are missing from this look"
+                         metrics are missing from this snapshot"
                     );
                     let time = look.time;
                     look.events.push(Event {

@@ -42,7 +42,7 @@ metrics! {
     FRAGMENTATION = "fragmentation_bytes", Gauge, "Pages with a live block, less the live bytes (heap probe).";
     PROBE_MEMORY = "probe_bytes", Gauge, "Of RSS, the heap probe's own tables and library.";
     STALLS_LOCK = "stalls_lock", Counter, "Busy periods held up for 1 ms or more by a lock (stalls = true).";
-    STALLS_CPU_STARVATION = "stalls_cpu_starvation", Counter, "The same, by the want of a CPU.";
+    STALLS_CPU_STARVATION = "stalls_cpu_starvation", Counter, "The same, by waiting for a CPU.";
     STALLS_CPU_QUOTA = "stalls_cpu_quota", Counter, "The same, by a control group's quota.";
     STALLS_DISK = "stalls_disk", Counter, "The same, by a disk.";
     STALLS_NETWORK = "stalls_network", Counter, "The same, by a reply from elsewhere.";
@@ -76,10 +76,10 @@ metrics! {
     HOST_MEMORY_TOTAL = "host_memory_total_bytes", Gauge, "MemTotal of the machine.";
     HOST_LOAD = "host_load_1m", Gauge, "Load average over one minute.";
     HOST_CPU_BUSY = "host_cpu_busy_ns", Counter, "CPU time of all programs and of the kernel, over all CPUs.";
-    HOST_CPU_STOLEN = "host_cpu_stolen_ns", Counter, "Time that a CPU was wanted and the hypervisor ran another guest.";
+    HOST_CPU_STOLEN = "host_cpu_stolen_ns", Counter, "CPU time needed here that the hypervisor gave another guest.";
     METRICS_FETCH = "metrics_fetch_ns", Gauge, "Time that fetching the process's metrics endpoint took.";
-    METRICS_LATE = "metrics_late", Counter, "Looks for which the metrics endpoint did not answer in time.";
+    METRICS_LATE = "metrics_late", Counter, "Snapshots for which the metrics endpoint did not answer in time.";
     METRICS_LEFT_OUT = "metrics_left_out", Gauge, "Series and lines of the endpoint left out: too many or unreadable.";
     LOAD_LINES_LEFT_OUT = "load_lines_left_out", Counter, "Lines of the load program that are not `highwater.load/1`.";
-    LOOK_COST = "look_cost_ns", Gauge, "Wall time that this look took (process: highwater).";
+    LOOK_COST = "look_cost_ns", Gauge, "Wall time that this snapshot took (process: highwater).";
 }

@@ -150,7 +150,8 @@ impl Watched {
     pub fn miss_metrics(&mut self, page: &mut Page<'_>) {
         self.metrics_late += 1;
         page.value(metric::METRICS_LATE, self.metrics_late);
-        let why = "it did not answer within the look; such looks are counted in metrics_late";
+        let why =
+            "it did not answer within the snapshot; such snapshots are counted in metrics_late";
         self.say(
             vec![Loss {
                 what: "an answer of the metrics endpoint",
@@ -208,7 +209,7 @@ fn ended_words(target: &Target, ended: &Ended) -> String {
         Ended::Zombie => format!("pid {pid} has ended; its parent has not asked for its exit code"),
         Ended::Reused { start_ticks } => format!(
             "pid {pid} belongs to another process now: it started {start_ticks} ticks after boot, \
-             the one to look at {} ticks",
+             the one to sample {} ticks",
             target.start_ticks
         ),
     }

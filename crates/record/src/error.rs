@@ -15,7 +15,7 @@ pub type Result<T> = std::result::Result<T, RecordError>;
 pub enum RecordError {
     #[error("{}: no record here; a run folder holds a file run.db", .0.display())]
     Missing(PathBuf),
-    #[error("{}: empty: the run was never begun, there is nothing to read", .0.display())]
+    #[error("{}: empty: the run was never started, there is nothing to read", .0.display())]
     Empty(PathBuf),
     #[error(
         "{}: made by a newer highwater (schema {found}, this one reads 1..{known}): update highwater",
@@ -45,7 +45,7 @@ pub enum RecordError {
         .0.display()
     )]
     Busy(PathBuf),
-    #[error("{}: another `highwater run` looks after this run; it ends with Ctrl-C there", .0.display())]
+    #[error("{}: another `highwater run` manages this run; it ends with Ctrl-C there", .0.display())]
     Supervised(PathBuf),
     #[error("{}: cannot be opened or written ({why}); check the permissions of the run folder", path.display())]
     Denied { path: PathBuf, why: String },

@@ -32,7 +32,7 @@ pub fn samples_csv<'a>(reader: &'a Reader, options: &ReadOptions) -> Result<CsvL
         samples::metrics(db, |name| options.wants(name))
     })?;
     let looks = reader
-        .sql("reading looks", |db| Looks::read(db, options.every))?
+        .sql("reading snapshots", |db| Looks::read(db, options.every))?
         .ids();
     let stretches = looks.chunks(LOOKS_AT_ONCE).map(<[i64]>::to_vec).collect();
     let header = csv_line(&HEADER.map(str::to_owned));

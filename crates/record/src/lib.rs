@@ -4,7 +4,7 @@
 //! supervisor and the collector, which write at once ([`Recorder`]); `series`, `verdict` and `report` read
 //! ([`Reader`]).
 //!
-//! docs/record.md describes the tables.
+//! docs/reference/record.md describes the tables.
 
 pub mod ledger;
 

@@ -20,7 +20,7 @@ impl Reader {
         let Some((last, time)) = self.last_look()?.filter(|(last, _)| last.0 > since.look) else {
             return Ok(None);
         };
-        let samples = self.sql("reading the last look", |db| samples(db, last.0, wants))?;
+        let samples = self.sql("reading the last snapshot", |db| samples(db, last.0, wants))?;
         let (histograms, read_to) = self.sql("reading new histograms", |db| {
             histograms(db, since.histogram)
         })?;

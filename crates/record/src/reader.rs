@@ -124,7 +124,7 @@ impl Reader {
 
     /// The newest look and its time.
     pub fn last_look(&self) -> Result<Option<(LookId, TimeNs)>> {
-        self.sql("reading looks", |db| {
+        self.sql("reading snapshots", |db| {
             use rusqlite::OptionalExtension;
             db.prepare_cached("SELECT id, time FROM look ORDER BY id DESC LIMIT 1")?
                 .query_row([], |row| Ok((LookId(row.get(0)?), TimeNs(row.get(1)?))))

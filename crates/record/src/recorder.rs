@@ -172,7 +172,7 @@ impl Recorder {
     pub fn look(&mut self, look: &Look) -> Result<()> {
         let mut named = std::mem::take(&mut self.metrics);
         let lost = self.lost.as_ref().map(|lost| lost_event(lost, look.time));
-        let written = self.write("recording a look", |all| {
+        let written = self.write("recording a snapshot", |all| {
             if let Some(event) = &lost {
                 insert_event(all, event)?;
             }
@@ -383,7 +383,7 @@ fn count(value: u64) -> i64 {
 fn lost_event(lost: &LostLooks, time: TimeNs) -> Event {
     let seconds = (time.0 - lost.since.0) as f64 / 1e9;
     let words = format!(
-        "{}: {} looks of the last {seconds:.0} s are missing; everything else is kept",
+        "{}: {} snapshots of the last {seconds:.0} s are missing; everything else is kept",
         lost.why, lost.count
     );
     Event {

@@ -1,6 +1,6 @@
 //! The tables of `run.db`, their versions, and opening a file that may be anything.
 //!
-//! docs/record.md describes every table. A new version is one more file in `schema/`; it is never edited once
+//! docs/reference/record.md describes every table. A new version is one more file in `schema/`; it is never edited once
 //! a release has written it.
 
 use std::path::Path;

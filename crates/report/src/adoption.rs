@@ -45,8 +45,8 @@ pub fn adoption(run: &Run, recommendation: &Recommendation) -> Option<Adoption> 
     let is_nothing = drop_in == NOTHING && notes.is_empty();
     if is_nothing {
         notes.push(
-            "What makes this arm is not in the experiment file: no allocator, no variable, no argument. Whoever set \
-             its processes up knows how to do it for the others."
+            "What makes this arm is not in the experiment file: no allocator, no variable, no argument. The person who \
+             set its processes up knows how to do it for the others."
                 .into(),
         );
     }

@@ -132,7 +132,7 @@ fn headline(arms: &[ArmChange]) -> String {
         (true, _) => "The runs have no arm of the same name.".to_string(),
         (false, false) => format!("{}.", parts.join("; ")),
         (false, true) if unsure.len() == arms.len() => {
-            "One process per arm: changes cannot be told from chance.".to_string()
+            "One process per arm: changes cannot be distinguished from chance.".to_string()
         }
         (false, true) => "No arm's memory changed by more than chance.".to_string(),
     }

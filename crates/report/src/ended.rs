@@ -105,7 +105,7 @@ fn account(account: &Account, out: &mut String) {
 fn groups(blocks: &InUse, out: &mut String) {
     let _ = writeln!(
         out,
-        "\nblocks in use: {}, {}; out of the program's reach {}, {}",
+        "\nblocks in use: {}, {}; unreachable {}, {}",
         blocks.count,
         bytes(blocks.bytes as f64),
         blocks.lost_count,
@@ -115,7 +115,7 @@ fn groups(blocks: &InUse, out: &mut String) {
         let lost = match group.lost_count {
             0 => String::new(),
             lost => format!(
-                "; {} out of reach",
+                "; {} unreachable",
                 percent(lost as f64 / group.count.max(1) as f64)
             ),
         };

@@ -12,7 +12,7 @@ use verdict::run::{ArmRow, RunVerdict};
 /// What is said above the columns.
 pub const TITLE: &str = "What the heap holds, by the probe";
 /// What is said above them on the page.
-pub const CAPTION: &str = "Per process: bytes handed out to the program, free in whole pages (held), and free \
+pub const CAPTION: &str = "Per process: bytes allocated by the program, free in whole pages (held), and free \
                            between live blocks (fragmentation), and their growth.";
 /// The column of words among numbers.
 pub const CAUSE: &str = "Cause";

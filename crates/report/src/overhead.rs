@@ -52,7 +52,7 @@ fn line(out: &mut String, name: &str, words: &str, columns: usize) {
 fn cpu(overhead: &Overhead) -> String {
     if overhead.items.is_empty() {
         return match overhead.unmeasured.is_empty() {
-            true => "nothing runs in it, and nothing traps it".to_owned(),
+            true => "nothing runs in it, and no breakpoint is in it".to_owned(),
             false => "not measured".to_owned(),
         };
     }
@@ -179,8 +179,8 @@ fn is_probed(overhead: &Overhead) -> bool {
 fn stopped_words(stopped: &Stopped, allowed: &str) -> String {
     if stopped.cause == StopCause::HoldersEnded {
         return format!(
-            "{} stopped after {:.1} s: somebody ended a process hw-breakpoints, which held them; the answer is from \
-             what was seen until then",
+            "{} stopped after {:.1} s: another program ended a process hw-breakpoints, which held them; the answer is \
+             from what was seen until then",
             stopped.mechanism, stopped.after_s
         );
     }

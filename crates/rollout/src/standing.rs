@@ -86,7 +86,7 @@ pub fn stand(prediction: Option<&Prediction>, looks: &[Look], since_s: f64) -> S
         .take_while(|total| **total > bar)
         .count();
     if high >= HIGH_LOOKS {
-        let why = format!("the last {high} looks are above the predicted interval");
+        let why = format!("the last {high} samples are above the predicted interval");
         return say(standing, Word::Regressed, why);
     }
     if let Some(needs) = missing(predicted, &looks, totals.len(), since_s, &rules) {
@@ -98,7 +98,7 @@ pub fn stand(prediction: Option<&Prediction>, looks: &[Look], since_s: f64) -> S
         );
     }
     if median(&totals[totals.len() / 2..]) > bar {
-        let why = "the median of the later half of the looks is above the predicted interval";
+        let why = "the median of the later half of the samples is above the predicted interval";
         return say(standing, Word::Regressed, why.to_owned());
     }
     if arm.label == Label::Growing && predicted.label != Label::Growing {
@@ -130,8 +130,8 @@ fn missing(
     match (more_looks, more_s > 0.0) {
         (0, false) => None,
         (0, true) => Some(format!("{} more", words(more_s))),
-        (n, false) => Some(format!("{n} more looks (`highwater adopt --status`)")),
-        (n, true) => Some(format!("{n} more looks, over {}", words(more_s))),
+        (n, false) => Some(format!("{n} more samples (`highwater adopt --status`)")),
+        (n, true) => Some(format!("{n} more samples, over {}", words(more_s))),
     }
 }
 

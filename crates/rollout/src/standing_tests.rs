@@ -75,7 +75,7 @@ fn early_is_said_with_what_would_decide() {
     assert_eq!(few.word, Word::TooEarly);
     assert_eq!(
         few.needs.as_deref(),
-        Some("5 more looks (`highwater adopt --status`)")
+        Some("5 more samples (`highwater adopt --status`)")
     );
     let young = stand(Some(&predicted()), &looks(20, 60.0, |_| 50.0 * MIB), 1000.0);
     assert_eq!(young.word, Word::TooEarly);

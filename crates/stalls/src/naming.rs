@@ -265,7 +265,7 @@ fn waited_for(kind: WaitKind, object: u64) -> String {
         WaitKind::Memory => "the address space".into(),
         WaitKind::Sleep => "time".into(),
         WaitKind::Other => "CPU".into(),
-        WaitKind::Unknown => "waits too short to be looked at".into(),
+        WaitKind::Unknown => "waits too short to be sampled".into(),
     }
 }
 

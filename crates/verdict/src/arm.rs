@@ -38,7 +38,7 @@ pub struct Outlier {
 
 /// Spread between processes that is assumed before any is seen, as a share of the level, and how many
 /// degrees of freedom that assumption is worth. Replicas of one service differ by a few per cent (0.5 to
-/// 3 % on the relays of docs/verdict.md); with two replicas a bare t interval would be 12.7 standard errors.
+/// 3 % on the relays of subjects/tor/README.md); with two replicas a bare t interval would be 12.7 standard errors.
 pub(super) const SPREAD_PRIOR: f64 = 0.03;
 pub(super) const SPREAD_PRIOR_DF: f64 = 1.0;
 /// A process this many deviations (of the logarithm of levels) from its arm's median differs from it.
@@ -82,7 +82,9 @@ pub fn of_judged(arm: &str, each: Vec<SeriesVerdict>, rules: &Rules) -> ArmVerdi
     }
     rule += &since_restarts(&each);
     if usual.len() < each.len() {
-        rule += &format!("; its numbers are without {} odd", each.len() - usual.len());
+        let left_out = each.len() - usual.len();
+        let word = if left_out == 1 { "outlier" } else { "outliers" };
+        rule += &format!("; its numbers are without {left_out} {word}");
     }
     // An odd process is killed at its limit too.
     let grown = each.iter().filter(same);
@@ -110,7 +112,7 @@ fn since_restarts(each: &[SeriesVerdict]) -> String {
     let only = |v: &&SeriesVerdict| judged(v) && v.evidence.contains_key("judged_from_s");
     match each.iter().filter(only).count() {
         0 => String::new(),
-        of => format!("; {of} judged since their restart alone"),
+        of => format!("; {of} classified since their restart alone"),
     }
 }
 
@@ -161,7 +163,7 @@ fn together(each: &[SeriesVerdict], rules: &Rules) -> (Label, f64, String) {
         return (
             Label::Insufficient,
             0.0,
-            "no process could be judged".to_owned(),
+            "no process could be classified".to_owned(),
         );
     }
     let periodic = each.iter().filter(|v| v.label == Label::Sawtooth).count();
@@ -240,7 +242,7 @@ fn needs_of(each: &[SeriesVerdict], label: Label) -> Option<String> {
     }
     each.iter()
         .find_map(|v| v.needs.clone())
-        .or_else(|| Some("a process to judge".to_owned()))
+        .or_else(|| Some("a process to classify".to_owned()))
 }
 
 /// Mean over processes with an interval that holds both the spread between them and the doubt within.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a series does. The rule behind each label stands in docs/verdict.md.
+/// What a series does. The rule behind each label stands in docs/explanation/series.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Label {

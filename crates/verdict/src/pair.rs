@@ -43,7 +43,7 @@ pub fn compare(a: &ArmInput, b: &ArmInput, pairs_compared: usize, rules: &Rules)
 }
 
 fn left_out(pair: &PairVerdict, odd: (usize, usize)) -> String {
-    let odd_ones = |count| if count == 1 { "odd one" } else { "odd ones" };
+    let odd_ones = |count| if count == 1 { "outlier" } else { "outliers" };
     match odd {
         (0, 0) => String::new(),
         (a, 0) => format!(", without {a} {} of {}", odd_ones(a), pair.a),
@@ -202,7 +202,7 @@ fn words(pair: &PairVerdict, ratio: Estimate) -> String {
     match (pair.decided, ratio.value < 1.0) {
         (true, true) => format!("{a} uses less than {b}: {span}"),
         (true, false) => format!("{a} uses more than {b}: {span}"),
-        (false, _) => format!("{a} and {b} are not told apart: {span}"),
+        (false, _) => format!("{a} and {b} cannot be distinguished: {span}"),
     }
 }
 
@@ -251,7 +251,7 @@ mod tests {
             "{ratio:?}"
         );
         assert!(
-            pair.words.ends_with("without 3 odd ones of a and 3 of b"),
+            pair.words.ends_with("without 3 outliers of a and 3 of b"),
             "{}",
             pair.words
         );
@@ -260,7 +260,7 @@ mod tests {
         let level = alone.level.unwrap();
         assert!(level.lo > 2.0e9 && level.hi < 2.3e9, "{level:?}");
         assert_eq!(alone.outliers.len(), 3);
-        assert!(alone.rule.ends_with("without 3 odd"), "{}", alone.rule);
+        assert!(alone.rule.ends_with("without 3 outliers"), "{}", alone.rule);
         // Half and half have no usual level, and neither has a handful.
         let kept = |levels: &[f64]| {
             let each: Vec<Series> = levels.iter().map(|l| flat(1e9 * l)).collect();

@@ -142,7 +142,7 @@ fn an_arm_has_the_level_of_what_runs_now() {
         "{level:?}"
     );
     assert!(
-        said.rule.contains("10 judged since their restart"),
+        said.rule.contains("10 classified since their restart"),
         "{}",
         said.rule
     );

@@ -1,4 +1,4 @@
-//! Every threshold of the verdicts, in one place. docs/verdict.md gives the reason of each.
+//! Every threshold of the verdicts, in one place. docs/explanation/series.md gives the reason of each.
 
 use super::Label;
 use experiment::file::Experiment;

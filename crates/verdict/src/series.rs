@@ -283,7 +283,7 @@ fn since_restart(series: &Series, looked: &Looked) -> String {
         .filter(|t_s| t_s.is_finite());
     let end_s = end_s.fold(life.since_s, f64::max);
     format!(
-        "; judged from its last restart on, {} before the end: level and slope were different before it",
+        "; classified from its last restart on, {} before the end: level and slope were different before it",
         time(end_s - life.since_s)
     )
 }
@@ -335,9 +335,9 @@ fn rule_of(label: Label, growth: f64, rules: &Rules) -> String {
     let share = (1_000.0 * growth).round() / 10.0 + 0.0;
     match label {
         Label::Growing => format!(
-            "what rises without bound adds {share:.1} % of the level over the window ({bar:.0} % makes it growing)"
+            "unbounded growth adds {share:.1} % of the level over the window ({bar:.0} % or more is growing)"
         ),
-        Label::Plateauing => "rose, and bends to an asymptote inside the window".to_owned(),
+        Label::Plateauing => "rose, and bends towards a bound within the window".to_owned(),
         Label::Sawtooth => {
             format!("bounded and periodic; the trend adds {share:.1} % of the level")
         }

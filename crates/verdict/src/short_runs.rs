@@ -82,7 +82,8 @@ fn the_flat_twin_is_flat_and_the_fill_levels_off() {
 }
 
 /// Relays that map memory for a vote every 20 s, and give it back at once: one reading in ten is high, the last one as
-/// it happens too. Seen on real ones (docs/tor.md): the level was called 56 MiB where nine readings of ten were 20.
+/// it happens too. Seen on real ones (subjects/tor/README.md): the level was called 56 MiB where nine readings of ten
+/// were 20.
 #[test]
 fn a_series_of_spikes_that_ends_in_one_has_the_level_between_them() {
     let mut dice = Dice(7);

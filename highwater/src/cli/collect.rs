@@ -112,7 +112,10 @@ impl Collector {
     }
 
     fn look(&mut self) -> anyhow::Result<()> {
-        let targets = self.reader.targets().context("reading what to look at")?;
+        let targets = self
+            .reader
+            .targets()
+            .context("reading which processes to sample")?;
         let mut look = self.observer.look(self.clock.now(), &targets);
         if let Some(heap) = &mut self.heap {
             heap.add(&mut look, &targets);

@@ -5,19 +5,18 @@ use super::out::print;
 use experiment::file::draft::draft;
 use experiment::file::facts::read_facts;
 
-/// Write an experiment file for a service that already runs
+/// Write an experiment file for a running service
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(help_template = super::HELP, before_help = "\
 Examples:
   highwater init --pid 4242 > mine.toml
-  highwater run mine.toml --dry-run
-
-Exit codes: 0 written, 2 usage, 4 no such process, or it may not be read.")]
+  highwater run mine.toml --dry-run", after_help = "\
+Exit codes: 0 written, 2 usage, 4 no such process, or no permission to read it.")]
 pub struct InitArgs {
-    /// The service's process
+    /// Process of the service
     #[arg(long, value_name = "PID")]
     pub pid: i32,
-    /// Do not ask its ports for /metrics and /healthz
+    /// Send no requests to its ports; otherwise /metrics and the usual health paths are tried
     #[arg(long)]
     pub ask_nothing: bool,
 }

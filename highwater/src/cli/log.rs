@@ -10,16 +10,15 @@ use super::exit;
 use super::out::{self, say};
 use record::ledger::{Attempt, Entry, Ledger, Outcome, Status, Step, render};
 
-/// Show the ledger, or write in it.
+/// Print or edit the ledger: a dated list of experiments, changes and results
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(help_template = super::HELP, before_help = "\
 Examples:
-  highwater log                                   every entry, a line each
-  highwater log show 2026-11-21-relay-leak        one in full
+  highwater log                                   every entry, one line each
+  highwater log show 2026-11-21-relay-leak        one entry in full
   highwater log --format md > LEDGER.md
   highwater log add --goal \"halve the relay's memory\" --changed \"frames from one arena\"
-  highwater log status 2026-11-21-relay-leak concluded --learning \"it was a leak\"
-
+  highwater log status 2026-11-21-relay-leak concluded --learning \"it was a leak\"", after_help = "\
 Exit codes: 0 done, 2 usage, 4 the ledger cannot be read or written.")]
 pub struct LogArgs {
     #[command(subcommand)]
@@ -27,10 +26,10 @@ pub struct LogArgs {
     /// Folder of the ledger
     #[arg(long, global = true, default_value = "ledger", value_name = "FOLDER")]
     ledger: PathBuf,
-    /// How to print
+    /// Output format
     #[arg(long, global = true, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// The same as --format json
+    /// Same as --format json
     #[arg(long, global = true, conflicts_with = "format")]
     json: bool,
 }
@@ -55,13 +54,13 @@ enum LogCommand {
     Status {
         /// The entry, as `highwater log` names it
         id: String,
-        /// How it stands now
+        /// Its status from now on
         #[arg(value_enum)]
         status: Status,
-        /// What was learnt; may be given several times
+        /// A conclusion; may be repeated
         #[arg(long, value_name = "WORDS")]
         learning: Vec<String>,
-        /// What came out
+        /// The result
         #[arg(long, value_name = "WORDS")]
         result: Option<String>,
     },
@@ -69,25 +68,25 @@ enum LogCommand {
     Attempt {
         /// The entry, as `highwater log` names it
         id: String,
-        /// What came out
+        /// The result
         words: String,
         /// Id of the run
         #[arg(long, default_value = "", hide_default_value = true)]
         run: String,
-        /// Day, such as 2026-11-21; today unless given
+        /// Day, such as 2026-11-21 [default: today]
         #[arg(long)]
         date: Option<String>,
     },
-    /// Say how a step of the verification came out
+    /// Record the outcome of a verification step
     Verify {
         /// The entry, as `highwater log` names it
         id: String,
         /// Number of the step, from 1
         step: usize,
-        /// How it came out
+        /// Its outcome
         #[arg(value_enum)]
         outcome: Outcome,
-        /// What was seen
+        /// What was observed
         #[arg(
             long,
             value_name = "WORDS",
@@ -100,40 +99,40 @@ enum LogCommand {
 
 #[derive(Debug, Args)]
 struct AddArgs {
-    /// What is to be reached
+    /// The goal
     #[arg(long)]
     goal: String,
-    /// What is believed
+    /// The hypothesis
     #[arg(long, default_value = "", hide_default_value = true)]
     hypothesis: String,
     /// Why it matters
     #[arg(long, default_value = "", hide_default_value = true)]
     why: String,
-    /// What speaks for it
+    /// The evidence so far
     #[arg(long, default_value = "", hide_default_value = true)]
     evidence: String,
-    /// What was changed; may be given several times
+    /// A change; may be repeated
     #[arg(long, value_name = "WORDS")]
     changed: Vec<String>,
-    /// A step of the verification; may be given several times
+    /// A verification step; may be repeated
     #[arg(long, value_name = "WORDS")]
     verify: Vec<String>,
-    /// How to undo it; may be given several times
+    /// A step that undoes the change; may be repeated
     #[arg(long, value_name = "WORDS")]
     revert: Vec<String>,
-    /// What came out
+    /// The result
     #[arg(long, default_value = "", hide_default_value = true)]
     result: String,
-    /// What was learnt; may be given several times
+    /// A conclusion; may be repeated
     #[arg(long, value_name = "WORDS")]
     learning: Vec<String>,
-    /// How it stands
+    /// Its status
     #[arg(long, value_enum, default_value_t = Status::Active)]
     status: Status,
-    /// Words of the entry's id; from the goal unless given
+    /// Words for the id of the entry [default: from the goal]
     #[arg(long)]
     name: Option<String>,
-    /// Day, such as 2026-11-21; today unless given
+    /// Day, such as 2026-11-21 [default: today]
     #[arg(long)]
     date: Option<String>,
 }

@@ -33,9 +33,17 @@ use experiment::built_in;
 use record::{Folder, RecordError, list};
 use units::wording::quoted;
 
-/// Finds why a service's memory climbs, tries every remedy side by side, proves which one holds.
+/// Find why a service's memory grows or its requests stall, and prove which change fixes it
 #[derive(Debug, Parser)]
-#[command(name = "highwater", version, long_version = long_version(), max_term_width = 100, after_help = EXAMPLES)]
+#[command(
+    name = "highwater",
+    version,
+    long_version = long_version(),
+    max_term_width = 100,
+    help_template = HELP,
+    before_help = EXAMPLES,
+    after_help = EXIT_CODES
+)]
 pub struct Cli {
     #[command(subcommand)]
     pub verb: Verb,
@@ -63,34 +71,35 @@ fn long_version() -> String {
 
 const EXAMPLES: &str = "\
 Examples:
-  highwater run experiments/relay.toml                 run the experiment, end with a verdict
-  highwater run experiments/relay.toml --dry-run       print the plan, run nothing
-  highwater run experiments/relay.toml --set duration=1h
-  highwater explain -- ./server --port 8080            why its memory grows, with the sites
-  highwater stalls --pid 4242                          who held its requests up, and why
-  highwater init --pid 4242 > mine.toml                an experiment for a service that already runs
-  highwater report runs/2026-11-21-relay-1 --format md the verdict for a pull request
-  highwater adopt jemalloc --unit 'tor@*.service'      the plan that puts the winner into service
-  highwater log                                        what was tried so far, and what it taught
-  highwater observe --unit 'tor@*'                     the same samples for a fleet's Prometheus
+  sudo highwater explain --pid 4242              memory grows: which function, a leak or a cache?
+  sudo highwater stalls --pid 4242               requests stall: which lock, who holds it?
+  highwater verdict rss.csv                      does this memory series grow, and when is it full?
+  highwater run experiments/relay.toml           which allocator or setting helps, side by side
+  highwater adopt jemalloc --unit relay          the plan that puts the winner into service
+  highwater doctor                               what this user and this machine allow";
 
+const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 a failed check, 2 usage, 3 undecided, 4 could not run.";
+
+/// What every command's `--help` shows, in this order: what it does, examples, usage, options, exit codes.
+pub const HELP: &str =
+    "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
 
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    Run(run::RunArgs),
     Explain(explain::ExplainArgs),
     Stalls(stalls::StallsArgs),
+    Run(run::RunArgs),
     Record(recording::RecordArgs),
     Replay(replaying::ReplayArgs),
     Trace(traces::TraceArgs),
-    Verdict(Box<verdict::VerdictArgs>),
     Report(report::ReportArgs),
-    Log(log::LogArgs),
+    Verdict(Box<verdict::VerdictArgs>),
     Adopt(Box<adopt::AdoptArgs>),
     Revert(revert::RevertArgs),
     Observe(Box<observe::ObserveArgs>),
     Allocators(allocators::AllocatorsArgs),
+    Log(log::LogArgs),
     Init(init::InitArgs),
     Doctor(doctor::DoctorArgs),
     Completions(manual::CompletionsArgs),
@@ -148,6 +157,26 @@ pub fn complain(error: &anyhow::Error) {
     out::say!("{}", words_of(error));
 }
 
+/// Of `explain 4242` and `stalls ./server`: prints how a subject is given. Other mistakes have no tip of ours.
+pub fn tip(words: &[String]) {
+    if let Some(call) = call_of(words) {
+        out::say!("\n  tip: a process is given as --pid, a program after --: {call}");
+    }
+}
+
+fn call_of(words: &[String]) -> Option<String> {
+    let [_, verb, subject, ..] = words else {
+        return None;
+    };
+    let takes_a_subject = matches!(verb.as_str(), "explain" | "stalls");
+    let way = match subject.parse::<u32>() {
+        Ok(_) => "--pid",
+        Err(_) => "--",
+    };
+    let call = format!("highwater {verb} {way} {subject}");
+    (takes_a_subject && !subject.starts_with('-')).then(|| visible_lines(&call).into_owned())
+}
+
 /// What happened, then why; a cause that ends the words before it has been said.
 pub fn chain(error: &anyhow::Error) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
@@ -199,6 +228,21 @@ fn runs_in(runs: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_subject_without_its_option_gets_a_tip() {
+        let of = |line: &str| call_of(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(
+            of("hw explain 42").as_deref(),
+            Some("highwater explain --pid 42")
+        );
+        assert_eq!(
+            of("hw stalls ./a").as_deref(),
+            Some("highwater stalls -- ./a")
+        );
+        assert_eq!(of("hw explain --pdi"), None);
+        assert_eq!(of("hw verdict 42"), None);
+    }
 
     #[test]
     fn what_an_error_names_cannot_speak_to_the_terminal() {

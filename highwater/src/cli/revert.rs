@@ -22,26 +22,25 @@ use rollout::shelf::{Rollout, Shelf};
 use rollout::survey::obstacles;
 use rollout::systemd::Host;
 
-/// Take an adopted arm back: every file as it was, every instance restarted without it
+/// Undo an adoption: restore every file, restart every instance
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(help_template = super::HELP, before_help = "\
 Examples:
-  highwater revert                                   what would be taken back; nothing is changed
-  highwater revert --yes                             also after a kill midway
-  highwater revert 1-2026-11-21-jemalloc --yes       when several are adopted
-
-Exit codes: 0 taken back, or it can be, 1 something is not as it was, 2 usage, 4 it cannot be done.")]
+  highwater revert                                   print what would be undone; nothing is changed
+  highwater revert --yes                             undo it, also after an interruption
+  highwater revert 1-2026-11-21-jemalloc --yes       when several are adopted", after_help = "\
+Exit codes: 0 undone, or it can be, 1 an instance is not healthy, 2 usage, 4 not possible.")]
 pub struct RevertArgs {
-    /// The rollout, as `highwater adopt --status` names it
+    /// The rollout, as `highwater adopt --status` names it [default: the only one]
     #[arg(value_name = "ROLLOUT")]
     pub rollout: Option<String>,
-    /// Do it; without, it is only said what would be done
+    /// Carry it out; without this it is only printed
     #[arg(long)]
     pub yes: bool,
-    /// Also when a drop-in was edited since: the edit is lost
+    /// Discard edits that were made to the drop-ins since
     #[arg(long)]
     pub force: bool,
-    /// One JSON object (highwater.adopt/1)
+    /// Print one JSON object (highwater.adopt/1) instead of text
     #[arg(long)]
     pub json: bool,
     /// Another root of the file system, for tests
@@ -207,7 +206,7 @@ fn take_back(args: &RevertArgs, host: &Host, rollout: &mut Rollout) -> anyhow::R
     };
     let left = back::revert(rollout, &mut means, "asked for", Pace::Planned).map_err(|why| {
         anyhow::anyhow!(
-            "{why}; not everything is taken back: `highwater revert --yes` goes on from here"
+            "{why}; not everything is undone: `highwater revert --yes` goes on from here"
         )
     })?;
     let plan = &rollout.plan;

@@ -17,14 +17,15 @@ const SCHEMA: &str = "highwater.trace/1";
 /// Threads that are listed.
 const THREADS_SHOWN: usize = 10;
 
-/// Read an allocation trace: what it holds, whether it is whole, a window of it, its text form.
+/// Read an allocation trace: what it holds, whether it is whole, a window of it, its text form
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-    highwater trace info server.hwt\n  \
-    highwater trace check server.hwt\n  \
-    highwater trace cut server.hwt --from 60s --to 2m --out minute.hwt\n  \
-    highwater trace export server.hwt > server.txt\n\n\
-    Exit codes: 0 done; 1 `check` found damage; 2 usage; 4 it could not be read.")]
+#[command(help_template = super::HELP, before_help = "\
+Examples:
+  highwater trace info server.hwt
+  highwater trace check server.hwt
+  highwater trace cut server.hwt --from 60s --to 2m --out minute.hwt
+  highwater trace export server.hwt > server.txt", after_help = "\
+Exit codes: 0 done, 1 `check` found damage, 2 usage, 4 it could not be read.")]
 pub struct TraceArgs {
     #[command(subcommand)]
     action: Action,

@@ -39,32 +39,32 @@ use import::number::Decimal;
 use import::rows::Rows;
 use import::time::DateOrder;
 
-/// Judge memory series (a file, a pipe, a run, a Prometheus), and audit the experiment they came from.
+/// Classify memory series (CSV, a pipe, a run, Prometheus): growing, flat, plateauing, sawtooth, stepped
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(help_template = super::HELP, before_help = EXAMPLES, after_help = EXIT_CODES)]
 pub struct VerdictArgs {
-    /// CSV with a header, or a run: its folder, its run.db, or its name under --runs; `-` is standard input
+    /// A CSV file with a header, `-` for standard input, or a run: its folder, its run.db, or its name under --runs
     #[arg(value_name = "FILE|RUN", conflicts_with = "prometheus")]
     pub file: Option<PathBuf>,
-    /// Limits and restarts: id,limit_kib,restarts_s with `;` between restarts
+    /// CSV with the memory limit and the restarts of each series: id,limit_kib,restarts_s; `;` between restarts
     #[arg(long, value_name = "FILE")]
     pub meta: Option<PathBuf>,
-    /// Memory limit of every series that --meta gives none: "4GiB"
+    /// Memory limit, such as 4GiB: adds the time until it is reached. For series without a limit in --meta
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
     pub limit: Option<u64>,
-    /// Arms of the processes (nickname,group); FILE@TIME for one that holds from then on; may be repeated
+    /// CSV with the arm of each process: nickname,group. FILE@TIME applies from TIME on; may be repeated
     #[arg(long, value_name = "FILE[@TIME]")]
     pub groups: Vec<String>,
-    /// Judge only what was seen up to this time: of the series, or seconds (or 6h, 3d) since its first reading
+    /// Use only readings up to this time: a date of the series, or seconds (6h, 3d) since its first reading
     #[arg(long, value_name = "T")]
     pub until: Option<String>,
-    /// Judge these parts of each series instead of the whole; ids become ID@PART
+    /// Classify the first part of each series, such as 0.25,0.5,1 of its time; ids become ID@0.25
     #[arg(long, value_name = "PART,...", value_delimiter = ',')]
     pub at: Vec<f64>,
-    /// Judge only these series
+    /// Classify only these series
     #[arg(long, value_name = "ID,...", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Show the arms and not each of their processes
+    /// Print arms only, not each process
     #[arg(long)]
     pub arms: bool,
     /// Compare these pairs of arms
@@ -73,14 +73,14 @@ pub struct VerdictArgs {
     /// Compare every pair of arms
     #[arg(long)]
     pub all_pairs: bool,
-    /// The arm that the others are compared with
+    /// Compare the other arms with this one
     #[arg(long, value_name = "ARM")]
     pub control: Option<String>,
-    /// Draw the series with fitted curve, interval and forecast; by the ending SVG or PNG
+    /// Draw each series with its fitted curve, 95 % interval and forecast: FILE.svg or FILE.png
     #[arg(long, value_name = "FILE", conflicts_with = "at")]
     pub plot: Option<PathBuf>,
-    /// Hide the last part of each series (a quarter of its time unless given), forecast it from the rest, and compare
-    /// what came with the forecasts, and with those of the rules that people use
+    /// Hide the last part of each series [0.25 of its time], forecast it, and compare the forecast with what came, next
+    /// to common rules (least squares, predict_linear, Mann-Kendall)
     #[arg(
         long,
         value_name = "PART",
@@ -91,13 +91,13 @@ pub struct VerdictArgs {
         conflicts_with_all = ["plot", "at", "arms", "pairs", "all_pairs", "control", "strict"]
     )]
     pub backtest: Option<f64>,
-    /// One JSON object a line (highwater.verdict/1)
+    /// Print JSON lines (highwater.verdict/1) instead of text
     #[arg(long)]
     pub json: bool,
-    /// Exit with 1 when the audit refuses an arm
+    /// Exit with 1 if the audit refuses an arm
     #[arg(long)]
     pub strict: bool,
-    /// Where runs are kept
+    /// Folder of the run folders
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub runs: PathBuf,
     #[command(flatten, next_help_heading = "Columns of a file")]
@@ -126,28 +126,28 @@ impl VerdictArgs {
 /// Which column of a CSV file is what.
 #[derive(Debug, Args)]
 pub struct ColumnArgs {
-    /// Who was read; without it id, process, nickname, pid, instance, series ...; A,B joins two columns
+    /// Column that names the process [default: id, process, nickname, pid, instance, series ...]; A,B joins two
     #[arg(long, value_name = "NAME")]
     pub id_column: Option<String>,
-    /// Its arm; without it arm or group
+    /// Column of its arm [default: arm or group]
     #[arg(long, value_name = "NAME")]
     pub arm_column: Option<String>,
-    /// When: seconds, epoch seconds or ISO 8601
+    /// Column of the time: seconds, epoch seconds or ISO 8601 [default: t_s, time, timestamp ...]
     #[arg(long, value_name = "NAME")]
     pub time_column: Option<String>,
-    /// The memory
+    /// Column of the memory [default: rss, memory, value ...]
     #[arg(long, value_name = "NAME")]
     pub value_column: Option<String>,
-    /// Unit of the values: B, kB, KiB, MB, MiB, GB, GiB; without it the column's name or the cell says
+    /// Unit of the values: B, kB, KiB, MB, MiB, GB, GiB [default: from the column's name or the cell]
     #[arg(long, value_parser = unit_of)]
     pub unit: Option<String>,
-    /// The decimal sign of numbers, where they do not show it: `.` or `,`
+    /// Decimal sign, `.` or `,`, where the numbers do not show it
     #[arg(long, value_name = "SIGN", value_parser = decimal_of)]
     pub decimal: Option<Decimal>,
-    /// Month or day first, in dates with slashes that do not show it: mdy or dmy
+    /// Order of dates with slashes, mdy or dmy, where the dates do not show it
     #[arg(long, value_name = "ORDER", value_parser = dates_of)]
     pub dates: Option<DateOrder>,
-    /// Every column but the time is a process (found without it where no column is called memory)
+    /// Every column except the time is a process [default: detected when no column is named memory]
     #[arg(long)]
     pub wide: bool,
 }
@@ -185,15 +185,16 @@ fn dates_of(text: &str) -> Result<DateOrder, String> {
 const EXAMPLES: &str = "\
 Examples:
   highwater verdict rss.csv                        columns id,t_s,rss_kib
-  highwater verdict rss.csv --limit 4GiB --json
-  highwater verdict arms.csv --arms --all-pairs    columns arm,process,t_s,rss_kib
-  highwater verdict 2026-11-21-relay-1             a run: the words of `highwater report`
-  highwater verdict memory_measurements.csv --groups relay_config.csv --arms
+  highwater verdict rss.csv --limit 4GiB           also: when is the limit reached?
   highwater verdict rss.csv --only api-7 --plot api-7.png
+  highwater verdict arms.csv --arms --all-pairs    columns arm,process,t_s,rss_kib
+  highwater verdict memory_measurements.csv --groups relay_config.csv --arms
+  highwater verdict 2026-11-21-relay-1             a run, as `highwater report` prints it
   cut -d, -f1,2,5 big.csv | highwater verdict - --value-column mem --unit MiB
-  highwater verdict --prometheus http://127.0.0.1:9090 --match job=api --arm-label version --start -9d
+  highwater verdict --prometheus http://127.0.0.1:9090 --match job=api --arm-label version";
 
-Exit codes: 0 judged, 1 the audit refuses an arm and --strict is given, 2 usage, 4 could not read.";
+const EXIT_CODES: &str = "\
+Exit codes: 0 classified, 1 the audit refuses an arm and --strict is given, 2 usage, 4 could not read.";
 
 /// The verb. Exit code 0, or 1 under `--strict` when an arm is refused.
 pub fn run(args: &VerdictArgs) -> Result<u8> {

@@ -91,7 +91,7 @@ fn with_read_only_nothing_is_put_on_the_process() {
     assert!(part(&json, "live_heap") > 4.0 * 1048576.0, "{json:#}");
     let notes = json["notes"].to_string();
     assert!(
-        notes.contains("highwater explain -- ") && notes.contains("cannot name sites"),
+        notes.contains("highwater explain -- ") && notes.contains("no site has a name"),
         "{notes}"
     );
 }

@@ -1,4 +1,4 @@
-//! What cannot be explained is said in clear words, with the exit code that docs/explain.md gives.
+//! What cannot be explained is said in clear words, with the exit code that docs/reference/explain.md gives.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

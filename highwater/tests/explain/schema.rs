@@ -1,4 +1,4 @@
-//! `highwater.explain/1`, field by field: what docs/explain.md promises to a program that reads it.
+//! `highwater.explain/1`, field by field: what docs/reference/explain.md promises to a program that reads it.
 
 use serde_json::Value;
 

@@ -57,13 +57,13 @@ fn every_metric_of_the_dashboard_and_the_rules_is_one_that_observe_writes() {
             );
         }
     }
-    let page = include_str!("../../../docs/observe.md");
+    let page = include_str!("../../../docs/reference/metrics.md");
     let told: BTreeSet<&str> = name.find_iter(page).map(|m| m.as_str()).collect();
     let odd: Vec<&&str> = told
         .iter()
         .filter(|told| !known.iter().any(|known| known.starts_with(**told)))
         .collect();
-    assert!(odd.is_empty(), "docs/observe.md names {odd:?}");
+    assert!(odd.is_empty(), "docs/reference/metrics.md names {odd:?}");
 }
 
 #[test]

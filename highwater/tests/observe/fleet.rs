@@ -138,7 +138,7 @@ fn is_whole(run: &Value) -> bool {
     let findings = run["findings"].as_array().expect("findings").iter();
     !findings
         .clone()
-        .any(|f| f["what"].to_string().contains("no look for"))
+        .any(|f| f["what"].to_string().contains("no snapshot for"))
 }
 
 /// Within the two intervals and a little: both saw the same processes at other instants.

@@ -131,7 +131,7 @@ fn two_hosts_are_one_experiment(package_name: &str, store_at: StoreAt, net: u8) 
     assert_eq!(ended.code, scene.verdict_code(), "{ended:?}");
     let run = scene.record();
     let told = |words: &str| run.events.iter().any(|e| e.words.contains(words));
-    for words in ["does not answer", "answers again", "looks are missing"] {
+    for words in ["does not answer", "answers again", "snapshots are missing"] {
         assert!(told(words), "{words}: {:#?}", run.events);
     }
     assert_one_on_each_host(&run, &a.name);

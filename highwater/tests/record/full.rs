@@ -117,7 +117,7 @@ fn a_full_disk_loses_nothing_recorded() {
         .find(|event| event.kind == EventKind::LooksLost)
         .expect("told");
     assert!(
-        told.words.starts_with("the disk was full: 4 looks"),
+        told.words.starts_with("the disk was full: 4 snapshots"),
         "{}",
         told.words
     );
@@ -211,7 +211,7 @@ fn a_record_that_is_held_for_long_loses_looks_and_not_the_run() {
     let told = |event: &observe::look::Event| {
         event
             .words
-            .starts_with("the record could not be written: 1 looks")
+            .starts_with("the record could not be written: 1 snapshots")
     };
     assert!(run.events.iter().any(told), "{:?}", run.events);
 }

@@ -48,7 +48,7 @@ fn what_is_not_a_record_is_named() {
     assert!(
         with_database(b"")
             .1
-            .contains("empty: the run was never begun")
+            .contains("empty: the run was never started")
     );
     assert!(
         with_database(&[7; 5000])
@@ -74,7 +74,7 @@ fn an_interrupted_beginning_reads_as_empty() {
     db.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))
         .expect("WAL");
     drop(db);
-    assert!(words(folder.path()).contains("empty: the run was never begun"));
+    assert!(words(folder.path()).contains("empty: the run was never started"));
 }
 
 /// Cut anywhere, a record is read as far as it goes or refused in words; nothing panics and nothing hangs.

@@ -101,7 +101,7 @@ fn other_programs_see_the_documented_sample() {
     assert_eq!(rows, [row(1), row(2), row(3)]);
 }
 
-/// Each table and column of a fresh record stands in docs/record.md, and nothing else does.
+/// Each table and column of a fresh record stands in docs/reference/record.md, and nothing else does.
 #[test]
 fn the_page_describes_every_table() {
     let runs = tempfile::tempdir().expect("a folder");
@@ -112,7 +112,7 @@ fn the_page_describes_every_table() {
         let rows = statement.query_map([], |row| row.get(0)).expect("rows");
         rows.collect::<Result<_, _>>().expect("names")
     };
-    let page = include_str!("../../../docs/record.md");
+    let page = include_str!("../../../docs/reference/record.md");
     assert!(page.contains(&format!("## Tables (schema {SCHEMA})")));
     let sections: Vec<&str> = page
         .split("\n### `")

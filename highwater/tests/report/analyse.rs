@@ -442,7 +442,7 @@ fn an_arm_that_was_ended_early_misses_no_look() {
             words: String::new(),
         });
         let found = verdict::run::audited::findings(&run);
-        found.iter().any(|f| f.what.contains("many looks"))
+        found.iter().any(|f| f.what.contains("many snapshots"))
     };
     assert!(missed(EventKind::Vanished));
     assert!(!missed(EventKind::Aborted));

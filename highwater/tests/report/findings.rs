@@ -64,6 +64,6 @@ fn an_end_that_nobody_saw() {
     };
     assert_eq!(ended(2.0, false), None);
     let words = ended(90.0, false).expect("a finding");
-    assert_eq!(words, "no look in the last 1 min 30 s of the run");
+    assert_eq!(words, "no snapshot in the last 1 min 30 s of the run");
     assert_eq!(ended(30.0, true), None, "heaps are judged then");
 }

@@ -39,7 +39,7 @@ fn the_file_is_checked_before_anything_runs() {
             plan(&flat, "[[arms]]\nname = \"a\"\nalocator = \"glibc\"\n"),
             &["allocator"],
         ),
-        (plan(&flat, ARM).replace("\"3s\"", "\"1s\""), &["look"]),
+        (plan(&flat, ARM).replace("\"3s\"", "\"1s\""), &["snapshot"]),
         (
             plan(&flat, ARM).replace("\"500ms\"", "\"0s\""),
             &["interval"],

@@ -236,7 +236,7 @@ fn a_run_that_is_not_decided_in_time_says_what_is_missing() {
         "--dry-run",
     ]);
     assert!(
-        plan.code == 0 && plan.out.contains("until decided: the first look"),
+        plan.code == 0 && plan.out.contains("until decided: the first decision"),
         "{plan:?}"
     );
     assert!(

@@ -151,7 +151,7 @@ fn a_run_has_one_supervisor() {
     assert_eq!(said.code, 4, "{said:?}");
     assert!(
         said.err
-            .contains("another `highwater run` looks after this run"),
+            .contains("another `highwater run` manages this run"),
         "{said:?}"
     );
     rustix::process::kill_process(

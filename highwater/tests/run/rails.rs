@@ -200,7 +200,7 @@ fn a_unit_in_a_crash_loop_is_counted_by_systemd_too() {
     let seen = words(&run, EventKind::Restarted);
     assert!(
         seen.iter()
-            .all(|w| w.contains("systemd restarted it between two looks")),
+            .all(|w| w.contains("systemd restarted it between two searches")),
         "{seen:?}"
     );
 }

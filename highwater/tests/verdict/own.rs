@@ -118,7 +118,7 @@ fn what_is_no_record_is_said() {
     std::fs::copy(&database, path("copy.db")).expect("a copy");
     for (word, code, part) in [
         ("garbage", 4, "not a record of highwater"),
-        ("empty/run.db", 4, "never begun"),
+        ("empty/run.db", 4, "never started"),
         ("newer", 4, "update highwater"),
         ("bare", 4, "no record here"),
         ("copy.db", 2, "give its folder"),

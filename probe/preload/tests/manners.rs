@@ -342,7 +342,7 @@ fn a_sample_takes_little_of_the_callers_stack() {
         with > without,
         "nothing was sampled: {with} bytes, {without} without"
     );
-    // Measured 1.5 KiB with optimisation (docs/safety.md), 4.1 KiB without.
+    // Measured 1.5 KiB with optimisation (docs/explanation/safety.md), 4.1 KiB without.
     let limit = if cfg!(debug_assertions) { 4608 } else { 1536 };
     assert!(with <= limit, "{with} bytes, {without} without");
 }

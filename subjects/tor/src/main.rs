@@ -1,4 +1,4 @@
-//! Real tor in a private network: see docs/tor.md.
+//! Real tor in a private network: see subjects/tor/README.md.
 
 mod check;
 mod consensus;

@@ -247,7 +247,7 @@ fn relays_join_work_and_leave_nothing_behind() {
 
     let folder = scene.folder.path().to_owned();
     for relay in &mut scene.relays {
-        // tor may hang while it shuts down (docs/tor.md); then it is killed like everything else.
+        // tor may hang while it shuts down (subjects/tor/README.md); then it is killed like everything else.
         relay.end();
     }
     assert!(scene.network.end(), "{}", text(&scene.path("network.log")));

@@ -243,7 +243,10 @@ impl Attached {
                 u64::from(slot.state == State::Gone && unit.is_some_and(|u| u.main_pid.is_some()));
             let unseen = (count - base).saturating_sub(seen + own).min(UNSEEN_MAX);
             for _ in 0..unseen {
-                let words = format!("{}: systemd restarted it between two looks", slot.words());
+                let words = format!(
+                    "{}: systemd restarted it between two searches",
+                    slot.words()
+                );
                 out.push(slot.say(now, What::Restarted, words));
             }
             slot.unit_restarts = Some((base, seen + unseen));

@@ -145,7 +145,7 @@ fn head(out: &mut String, facts: &ProgramFacts) {
     pair(out, "control", "glibc");
     line(
         out,
-        "replicas = 2        # processes per arm: two tell luck from cause, three do so better",
+        "replicas = 2        # processes per arm: two show whether a difference is luck, three do so better",
     );
     line(
         out,

@@ -49,7 +49,7 @@ pub fn judge(evidence: &Evidence) -> (Ending, String) {
                 (Ending::OomKilled, words.into())
             }
             None => {
-                let words = "by somebody else: highwater did not send it, and the kernel counted no OOM kill for it";
+                let words = "by another process: highwater did not send it, and the kernel counted no OOM kill for it";
                 (Ending::Killed, words.into())
             }
         },

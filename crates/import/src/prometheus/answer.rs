@@ -268,7 +268,7 @@ fn unreadable(status: u16, body: &[u8], error: &serde_json::Error) -> Trouble {
     let shown = units::wording::shown(text, WORDS_MAX);
     Trouble::Refused(match status {
         401 | 403 => format!(
-            "the server wants to know who asks (HTTP {status}); give --header 'Authorization: Bearer TOKEN'"
+            "the server requires authentication (HTTP {status}); give --header 'Authorization: Bearer TOKEN'"
         ),
         404 => "there is no such API at this address (HTTP 404); a path may be missing, as in \
                 http://host/prometheus, or /select/0/prometheus of a VictoriaMetrics cluster"

@@ -85,7 +85,7 @@ fn not_the_library(
                 proof.exe
             ));
         }
-        Answer::Nobody { .. } => "nobody: no loaded object exports it".to_owned(),
+        Answer::Nobody { .. } => "nothing: no loaded object exports it".to_owned(),
     };
     let cause = if is_mapped(key, library, proof) {
         "that library is mapped, but it exports no malloc or stands behind another one in the \

@@ -181,7 +181,7 @@ fn who_answers(answer: &Answer) -> String {
         } => format!("{path} (the program)"),
         Answer::Library { path, .. } => path.clone(),
         Answer::Static { inside } => format!("the static program; inside: {inside}"),
-        Answer::Nobody { inside } => format!("nobody; inside: {inside}"),
+        Answer::Nobody { inside } => format!("nothing that is loaded; inside: {inside}"),
     }
 }
 

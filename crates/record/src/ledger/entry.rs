@@ -90,7 +90,7 @@ pub enum Outcome {
     Open,
     Passed,
     Failed,
-    /// Done, and it could not be told.
+    /// Done, without a clear result.
     Unknown,
 }
 

@@ -21,7 +21,7 @@ const SLUG_BYTES_MAX: usize = 48;
 pub enum LedgerError {
     #[error("the ledger has no entry {}{}", quoted(id), did_you_mean(.nearest))]
     Unknown { id: String, nearest: Option<String> },
-    #[error("{}: {why}; mend the file or move it away", path.display())]
+    #[error("{}: {why}; correct the file or move it away", path.display())]
     Broken { path: PathBuf, why: String },
     #[error("{} is not a day; write 2026-11-21", quoted(.0))]
     Date(String),

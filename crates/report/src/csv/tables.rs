@@ -96,9 +96,9 @@ pub fn diagnostics(report: &Report) -> String {
     for caution in &report.recommendation.cautions {
         rows.push(row("caution", "", "", caution, ""));
     }
-    let words = format!("{} looks, {} missed", own.looks, own.looks_missed);
+    let words = format!("{} snapshots, {} missed", own.looks, own.looks_missed);
     let cost = format!(
-        "{} of one core, {}, {} a look, longest {}",
+        "{} of one core, {}, {} a snapshot, longest {}",
         written::percent(own.cpu),
         written::bytes(own.rss_bytes),
         written::nanoseconds(own.look_ns_p50),

@@ -45,7 +45,7 @@ fn head(explained: &Explained, out: &mut String) {
     let command = shortened(&explained.command, 60);
     let _ = writeln!(
         out,
-        "{command} (pid {}), {:.0} s, {} looks\n",
+        "{command} (pid {}), {:.0} s, {} samples\n",
         explained.pid, case.observed_s, case.looks
     );
     let word = verdict.word();
@@ -112,7 +112,7 @@ fn account(explained: &Explained, out: &mut String) {
     if let Some(witness) = case.account.witness {
         let _ = writeln!(
             out,
-            "  second witness: {} in use by glibc's own headers",
+            "  cross-check: {} in use by glibc's own headers",
             bytes(witness)
         );
     }
@@ -226,7 +226,7 @@ fn ages(site: &Site) -> String {
         return String::new();
     }
     let lost = site.lost.map_or_else(String::new, |(lost, asked)| {
-        format!("; {lost} of {asked} out of reach")
+        format!("; {lost} of {asked} older blocks unreachable")
     });
     format!(
         ", {} freed; age {:.0} s median, {:.0} s oldest{lost}",
@@ -259,10 +259,10 @@ fn foot(explained: &Explained, out: &mut String) {
         let how = match allocator.how {
             How::Preloaded => "preloaded",
             How::Linked => "linked in",
-            How::Libc => "of the C library",
+            How::Libc => "the C library's own",
         };
         let version = allocator.version.as_deref().unwrap_or("");
-        let sight = if *seen { "seen" } else { "not seen" };
+        let sight = if *seen { "sampled" } else { "not sampled" };
         let _ = writeln!(
             out,
             "allocator {} {version} ({how}), {sight}",

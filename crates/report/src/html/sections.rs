@@ -78,7 +78,7 @@ pub fn learnings(report: &Report) -> Markup {
     html! {
         @if !all.is_empty() {
             section aria-labelledby="taught" {
-                h2 #taught { "What it taught" }
+                h2 #taught { "Conclusions" }
                 ul { @for learning in all { li { (quoted(learning)) } } }
             }
         }
@@ -129,7 +129,7 @@ pub fn charts(report: &Report) -> Markup {
     }
 }
 
-const HEAP: &str = "By the heap probe, which reads one process a look.";
+const HEAP: &str = "By the heap probe, which reads one process per snapshot.";
 const DOTS: &str = "One dot per process, a bar at the mean of its arm.";
 const LATENCY: &str = "Quantiles of all requests of an arm in each stretch; logarithmic.";
 
@@ -182,7 +182,7 @@ pub fn experiment(report: &Report) -> Markup {
                 dt { "Plan" }
                 dd {
                     (report.arms_counted()) ", " (s.processes_counted()) " each, for "
-                    (written::seconds(s.planned_s)) ", a look every " (written::seconds(s.interval_s))
+                    (written::seconds(s.planned_s)) ", a snapshot every " (written::seconds(s.interval_s))
                     ", warm-up of " (written::seconds(s.warmup_s)) " left out, seed " (s.seed) "."
                 }
                 @if !s.manner.is_empty() { dt { "Processes" } dd { (s.manner) } }

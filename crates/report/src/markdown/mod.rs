@@ -37,7 +37,7 @@ pub fn render_with(report: &Report, pictures: &[Picture]) -> String {
     page.list("Checks", text::checks(report));
     page.list("What weakens this", findings(report));
     page.list("Defects and accidents", text::notes(report));
-    page.list("What it taught", learnings(report));
+    page.list("Conclusions", learnings(report));
     page.section("Events", sections::events(report));
     page.section("What to do", sections::advice(report));
     page.section("Do it again", sections::again(report));

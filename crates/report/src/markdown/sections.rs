@@ -22,7 +22,7 @@ const WORDS_MAX: usize = 240;
 pub fn setup(report: &Report) -> String {
     let (s, m) = (&report.summary, &report.summary.machine);
     let looks = format!(
-        "every {} for {}, the first {} left out; the unit of comparison is a process, not a look",
+        "every {} for {}, the first {} left out; the unit of comparison is a process, not a sample",
         written::seconds(s.interval_s),
         written::seconds(s.took_s),
         written::seconds(s.warmup_s),
@@ -41,7 +41,7 @@ pub fn setup(report: &Report) -> String {
     let own = text::own(report);
     let own = own.trim_start_matches("highwater itself: ");
     let rows = [
-        ("Run", format!("{}, begun {}", s.run, s.begun)),
+        ("Run", format!("{}, started {}", s.run, s.begun)),
         ("Hypothesis", s.hypothesis.clone()),
         ("Why", s.why.clone()),
         ("Evidence so far", s.evidence.clone()),
@@ -96,8 +96,7 @@ pub fn groups(report: &Report) -> String {
         .collect();
     let mut out = table(&titles, 5, &rows);
     if changed(&report.groups) {
-        out +=
-            "\n\nMembers changed while the run went on. Every look knows who was in which arm:\n\n";
+        out += "\n\nMembers changed while the run went on. Each snapshot records which process was in which arm:\n\n";
         out += &stretches(report);
     }
     out

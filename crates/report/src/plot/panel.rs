@@ -121,7 +121,7 @@ fn said(panel: &Panel, columns: usize) -> String {
         let [lo, hi] = [e.lo, e.hi].map(written::bytes_per_hour);
         format!("95 %: {lo} to {hi}")
     }));
-    parts.push(format!("sure {:.2}", v.confidence));
+    parts.push(format!("confidence {:.2}", v.confidence));
     let mut said = parts.remove(0);
     for part in parts {
         if drawn_columns(&said) + drawn_columns(&part) + 2 <= columns {

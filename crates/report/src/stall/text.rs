@@ -12,7 +12,7 @@ use units::written::{counted, nanoseconds};
 /// One line for stalls that just ended: "  12.3 s  lock  1.48 s  8 threads  exporter in ...".
 pub fn line(since_start_ns: u64, row: &NamedFinding) -> String {
     let threads = counted(row.threads as u64, "thread", "threads");
-    let open = if row.open { " (still open)" } else { "" };
+    let open = if row.open { " (ongoing)" } else { "" };
     format!(
         "{:>7.1} s  {:<14} {:>9}  {threads:<10}  {}{open}",
         since_start_ns as f64 / 1e9,
@@ -56,7 +56,7 @@ fn cells(row: &NamedFinding) -> [String; 7] {
     let every = row.period_ns.map_or(String::new(), |period| {
         format!("{} (n={})", nanoseconds(period as f64), row.episodes)
     });
-    let open = if row.open { " open" } else { "" };
+    let open = if row.open { " (ongoing)" } else { "" };
     [
         format!("{}{open}", row.cause.word()),
         row.count.to_string(),
@@ -137,7 +137,12 @@ const STOLEN_SHARE: f64 = 0.01;
 /// What was not seen, or not kept: how many, the word for one and for many, and what became of them.
 fn losses(checks: &SelfChecks) -> [(u64, &'static str, &'static str, &'static str); 7] {
     [
-        (checks.missed_switches, "switch", "switches", "missed"),
+        (
+            checks.missed_switches,
+            "switch record",
+            "switch records",
+            "missed",
+        ),
         (checks.lost_samples, "sample", "samples", "of stacks lost"),
         (checks.unresolved_stacks, "stack", "stacks", "without names"),
         (
@@ -157,7 +162,7 @@ fn losses(checks: &SelfChecks) -> [(u64, &'static str, &'static str, &'static st
             checks.below_the_rule as u64,
             "cause",
             "causes",
-            "too small for a row",
+            "below the threshold for a row",
         ),
     ]
 }
@@ -168,16 +173,19 @@ fn beside_kernel(difference: f64) -> String {
     const ALIKE: f64 = 0.5;
     if difference.abs() <= ALIKE {
         return format!(
-            "within {:.1} % of the kernel's count",
+            "agrees with the kernel's count within {:.1} %",
             100.0 * difference.abs()
         );
     }
     if difference > 0.0 {
-        return format!("{:.0} % below the kernel's count", 100.0 * difference);
+        return format!(
+            "is {:.0} % below the kernel's count: some was not seen",
+            100.0 * difference
+        );
     }
     let times = 1.0 - difference;
     format!(
-        "{times:.1} times the kernel's count, which leaves out how long a sleeping CPU takes to wake"
+        "is {times:.1} times the kernel's count, which does not contain how long a sleeping CPU takes to wake"
     )
 }
 
@@ -190,7 +198,7 @@ fn footer(text: &mut String, mode: &str, checks: &SelfChecks, width: usize) {
         counted(checks.lost_records, "record", "records"),
     );
     if let Some(difference) = checks.run_delay_difference {
-        let _ = write!(words, "; time without a CPU {}", beside_kernel(difference));
+        let _ = write!(words, "; run-queue wait {}", beside_kernel(difference));
     }
     for (count, one, many, became) in losses(checks) {
         if count > 0 {
@@ -207,8 +215,8 @@ fn footer(text: &mut String, mode: &str, checks: &SelfChecks, width: usize) {
     if let Some(share) = checks.stolen_share.filter(|share| *share >= STOLEN_SHARE) {
         let _ = write!(
             words,
-            "; this machine's host gave {:.0} % of the CPU time wanted to other guests, so that threads that seem \
-             to run may stand still",
+            "; this machine's host gave {:.0} % of the CPU time to other virtual machines, so threads that \
+             seem to run may be paused",
             100.0 * share
         );
     }
@@ -228,9 +236,15 @@ mod tests {
 
     #[test]
     fn time_without_a_cpu_is_set_beside_the_kernels_count() {
-        assert_eq!(beside_kernel(-0.03), "within 3.0 % of the kernel's count");
-        assert_eq!(beside_kernel(0.8), "80 % below the kernel's count");
+        assert_eq!(
+            beside_kernel(-0.03),
+            "agrees with the kernel's count within 3.0 %"
+        );
+        assert!(beside_kernel(0.8).starts_with("is 80 % below the kernel's count"));
         let more = beside_kernel(-11.6);
-        assert!(more.starts_with("12.6 times the kernel's count"), "{more}");
+        assert!(
+            more.starts_with("is 12.6 times the kernel's count"),
+            "{more}"
+        );
     }
 }

@@ -63,7 +63,7 @@ pub fn render(report: &Report, width: usize) -> String {
     page.section("Defects and accidents", arms::notes(report));
     let learnings = verdict.learnings.iter().filter(|l| !is_said(report, l));
     page.section(
-        "What it taught",
+        "Conclusions",
         learnings.map(|l| (Style::new(), l.clone())).collect(),
     );
     page.paragraph(DIM, &own(report));
@@ -82,7 +82,7 @@ fn is_said(report: &Report, learning: &str) -> bool {
 /// What is said of a run without an end.
 pub const NO_END: &str = "none recorded: it still runs, or was broken off";
 
-/// "relay: 8 arms of 3 processes, 5 min, a look every 1 s, warm-up of 30 s left out."
+/// "relay: 8 arms of 3 processes, 5 min, a snapshot every 1 s, warm-up of 30 s left out."
 fn facts(report: &Report) -> String {
     let s = &report.summary;
     let end = match &s.end {
@@ -101,7 +101,7 @@ fn facts(report: &Report) -> String {
         manner => format!(" {manner}"),
     };
     format!(
-        "{}: {} of {}, {}, a look every {}, warm-up of {} left out.{end}{manner}",
+        "{}: {} of {}, {}, a snapshot every {}, warm-up of {} left out.{end}{manner}",
         s.run,
         report.arms_counted(),
         s.processes_counted(),
@@ -131,7 +131,7 @@ pub fn notes(report: &Report) -> Vec<String> {
 pub fn own(report: &Report) -> String {
     let own = &report.verdict.own;
     format!(
-        "highwater itself: {} of one core, {}, {} a look (longest {}), {} looks, {} missed.{}{}",
+        "highwater itself: {} of one core, {}, {} a snapshot (longest {}), {} snapshots, {} missed.{}{}",
         written::percent(own.cpu),
         written::bytes(own.rss_bytes),
         written::nanoseconds(own.look_ns_p50),

@@ -15,11 +15,11 @@ use super::target::Status;
 use super::{Jvm, histogram, native, pause, threads};
 use crate::{Error, HeapSize, Limits, Snapshot, TypeCount};
 
-const NO_COLLECTION: &str = "types are left out: no collection since the last snapshot, so dead objects cannot be told \
-    from live ones";
+const NO_COLLECTION: &str = "types are left out: no collection since the last snapshot, so dead objects cannot be \
+    distinguished from live ones";
 
 const NO_KNOWN_COLLECTION: &str = "types are left out: the JVM publishes no counters, and its heap did not become \
-    smaller since the last snapshot, so dead objects cannot be told from live ones";
+    smaller since the last snapshot, so dead objects cannot be distinguished from live ones";
 
 /// What shows whether there was a collection between two snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

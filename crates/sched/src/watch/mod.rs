@@ -220,7 +220,7 @@ impl Watch {
         drop(spare);
         if watch.threads.unwatched() > 0 {
             watch.missing.push(format!(
-                "{} of {} threads, for want of open files (`ulimit -n`)",
+                "{} of {} threads, beyond the limit of open files (`ulimit -n`)",
                 watch.threads.unwatched(),
                 tids.len()
             ));

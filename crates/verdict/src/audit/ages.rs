@@ -202,7 +202,7 @@ pub fn added(input: &AuditInput) -> Vec<Finding> {
             severity: Severity::Weakens,
             arms: vec![arm.to_owned()],
             what: format!(
-                "{} of {} processes of {arm} were first seen {} after the first look: {}",
+                "{} of {} processes of {arm} were first seen {} after the first snapshot: {}",
                 ids.len(),
                 processes.len(),
                 span(since - first),
@@ -357,7 +357,7 @@ pub fn stopped(input: &AuditInput) -> Vec<Finding> {
         since_s: Some(until),
         what: format!("{arm} ended {} before the others", span(end - until)),
         effect: "what it would have come to is not known".to_owned(),
-        still: "it is judged over the time that it was watched".to_owned(),
+        still: "it is classified over the time that it was watched".to_owned(),
     });
     found.collect()
 }

@@ -81,6 +81,6 @@ fn finding(arm: &str, times: f64, what: &str, severity: Severity) -> Finding {
         since_s: None,
         what: format!("{arm} had {times:.2} times the {what} of the median arm"),
         effect: "memory follows load: a difference between arms may be the load's".to_owned(),
-        still: "each arm's own growth can be judged; ratios to other arms cannot".to_owned(),
+        still: "each arm's own growth can be classified; ratios to other arms cannot".to_owned(),
     }
 }

@@ -55,7 +55,7 @@ fn of_unit(arms: &Shares, (said, meant): (&str, &str), ratio: f64) -> Option<Fin
         },
         format!(
             "the resident set of {count} processes of {} is {ratio:.3} times its high-water mark at its highest: \
-             {said} is said of one of the two, {meant} is meant",
+             one of the two is labelled {said}, {meant} is meant",
             odd.join(", ")
         ),
         None,
@@ -124,11 +124,11 @@ mod tests {
     fn marks_that_are_never_reached_or_passed_by_the_ratio_of_two_units() {
         let all = found([1.048_576, 1.048_576]);
         assert_eq!((all.len(), all[0].severity), (1, Severity::Note));
-        assert!(all[0].what.contains("MB is said") && all[0].what.contains("MiB is meant"));
+        assert!(all[0].what.contains("labelled MB") && all[0].what.contains("MiB is meant"));
         let one = found([1.0, 1.0 / 1.073_741_824]);
         assert_eq!((one.len(), one[0].severity), (1, Severity::Weakens));
         assert_eq!(one[0].arms, ["b"]);
-        assert!(one[0].what.contains("GiB is said"), "{}", one[0].what);
+        assert!(one[0].what.contains("labelled GiB"), "{}", one[0].what);
         for clean in [[1.0, 1.0], [1.01, 1.0], [1.06, 1.09], [0.99, 1.0]] {
             assert_eq!(found(clean), [], "{clean:?}");
         }

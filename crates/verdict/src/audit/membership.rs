@@ -67,7 +67,9 @@ fn moved_finding(arm: &str, moved: &[(&ProcessFacts, f64)], ever: usize, over: b
         } else {
             "the processes that moved are left out".to_owned()
         },
-        still: format!("{arm} can be judged on the processes that stayed, or on the time before"),
+        still: format!(
+            "{arm} can be classified on the processes that stayed, or on the time before"
+        ),
     }
 }
 
@@ -90,7 +92,7 @@ pub fn unassigned(input: &AuditInput) -> Vec<Finding> {
         processes: ids,
         since_s: None,
         effect: "they are left out of every arm".to_owned(),
-        still: "each can be judged as a series of its own".to_owned(),
+        still: "each can be classified as a series of its own".to_owned(),
     }]
 }
 
@@ -134,7 +136,7 @@ pub fn allocators(input: &AuditInput) -> Vec<Finding> {
             since_s: since,
             what: format!("{arm} runs {} allocators: {}", who.len(), all.join("; ")),
             effect: "the arm is not one treatment; its verdict is refused".to_owned(),
-            still: "the processes that run the arm's own allocator can be judged".to_owned(),
+            still: "the processes that run the arm's own allocator can be classified".to_owned(),
         });
     }
     found
@@ -167,9 +169,9 @@ pub fn one_process(input: &AuditInput) -> Vec<Finding> {
                 processes: vec![processes[0].id.clone()],
                 since_s: None,
                 what: format!("{word} {arm} is one process"),
-                effect: "its spread is unknown: an odd process and the treatment look the same"
+                effect: "its spread is unknown: an outlier and an effect of the arm cannot be distinguished"
                     .to_owned(),
-                still: "its own series can be judged; comparisons borrow the spread of other arms"
+                still: "its own series can be classified; comparisons borrow the spread of other arms"
                     .to_owned(),
             }
         })

@@ -142,7 +142,9 @@ fn changed(arm: &str, changes: &Changes) -> Option<Finding> {
         since_s: Some(first(&times)),
         effect,
         still: match stayed {
-            0 => format!("nobody was in {arm} all along; it is judged on stretches"),
+            0 => format!(
+                "no process was in {arm} all the time; it is classified on parts of the run"
+            ),
             1 => format!("1 process was in {arm} all along"),
             n => format!("{n} processes were in {arm} all along"),
         },
@@ -163,7 +165,7 @@ fn left_out(arm: &str, changes: &Changes) -> Option<Finding> {
         processes: ids,
         since_s: Some(*since_s),
         effect: "what was read of it counts for no arm".to_owned(),
-        still: format!("{arm} is judged on the others"),
+        still: format!("{arm} is classified by the others"),
     })
 }
 

@@ -26,13 +26,13 @@ pub fn missing(input: &AuditInput) -> Vec<Finding> {
             Check::MissingLooks,
             Severity::Note,
             format!(
-                "no look for {} (usual: every {})",
+                "no snapshot for {} (usual: every {})",
                 each.join(", "),
                 span(usual)
             ),
             Some(*since),
             "a restart or a peak inside a hole is not seen",
-            "verdicts use the time, not the number, of looks",
+            "verdicts use the time, not the number, of snapshots",
         ));
     }
     let ids: Vec<String> = input
@@ -46,14 +46,14 @@ pub fn missing(input: &AuditInput) -> Vec<Finding> {
             Check::MissingLooks,
             Severity::Weakens,
             format!(
-                "{} {} many looks: {}",
+                "{} {} many snapshots: {}",
                 counted(ids.len()),
                 if ids.len() == 1 { "misses" } else { "miss" },
                 names(&ids)
             ),
             None,
             "their levels rest on fewer readings than those of the others",
-            "they are judged on what was seen",
+            "they are classified by what was recorded",
         );
         f.processes = ids;
         found.push(f);
@@ -153,7 +153,7 @@ pub fn hung(input: &AuditInput) -> Vec<Finding> {
         ),
         Some(since),
         "a hung process is perfectly flat, and pulls its arm there",
-        "its arm can be judged without it",
+        "its arm can be classified without it",
     );
     (f.arms, f.processes) = (arms, ids);
     vec![f]

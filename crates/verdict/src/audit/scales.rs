@@ -48,12 +48,12 @@ pub fn odd_processes(arm: &str, processes: &[&ProcessFacts]) -> Option<Finding> 
         Check::Units,
         Severity::Refuses,
         format!(
-            "about 1000 times off the rest of {arm}, or another ratio of two units: {}; are they told in another?",
+            "about 1000 times off the rest of {arm}, or another ratio of two units: {}; are they in another unit?",
             names(&odd)
         ),
         None,
         "their unit differs from that of the others, unless they are really of that size",
-        "the arm can be judged without them",
+        "the arm can be classified without them",
     );
     (f.arms, f.processes) = (vec![arm.to_owned()], odd);
     Some(f)

@@ -75,7 +75,7 @@ fn finding(holder: &str, moved: &[Moved], check: Check) -> Finding {
     let (name, why) = match check {
         Check::LazyFree => (
             "LazyFree",
-            "free pages that the kernel has not yet taken back",
+            "free pages that the kernel has not yet reclaimed",
         ),
         _ => ("huge pages", "huge pages around small objects"),
     };

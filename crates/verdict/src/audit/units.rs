@@ -19,7 +19,7 @@ pub fn units(input: &AuditInput) -> Vec<Finding> {
     found
 }
 
-/// Processes whose readings are about 1000 times what they were, from one look to the next and for good: whoever
+/// Processes whose readings are about 1000 times what they were, from one snapshot to the next and for good: whoever
 /// wrote them changed the unit.
 fn midway(input: &AuditInput) -> Vec<Finding> {
     let changed: Vec<(&ProcessFacts, f64)> = input
@@ -39,13 +39,13 @@ fn midway(input: &AuditInput) -> Vec<Finding> {
         Check::Units,
         Severity::Refuses,
         format!(
-            "{} about 1000 times another number from one look to the next: {}",
+            "{} about 1000 times another number from one snapshot to the next: {}",
             is_or_are(&ids),
             names(&ids)
         ),
         changed.iter().map(|(_, t_s)| *t_s).reduce(f64::min),
         "the unit of the readings changed midway",
-        "the arm can be judged without them",
+        "the arm can be classified without them",
     );
     (f.arms, f.processes) = (arms, ids);
     vec![f]
@@ -114,7 +114,7 @@ fn misnamed(s: &Stated) -> Option<Finding> {
             Check::Units,
             Severity::Note,
             format!(
-                "{}: {} {} is said, {} {other} is what was observed",
+                "{}: {} {} is written, {} {other} is what was observed",
                 s.what, s.value, s.unit, s.value
             ),
             None,

@@ -91,7 +91,7 @@ pub fn judge_ended(account: &Account, in_use: Option<&InUse>) -> CauseVerdict {
     let share_lost = lost / account.live.max(1.0);
     if judged.cause != Cause::Leak && share_lost > 0.01 {
         judged.doubts.push(format!(
-            "{} of the live heap ({}) was out of the program's reach",
+            "{} of the live heap ({}) was unreachable",
             percent(share_lost),
             bytes(lost)
         ));
@@ -106,7 +106,7 @@ fn leak(share: &str, blocks: &InUse) -> CauseVerdict {
         format!(", {} of it in {}", percent(of_lost), kind(group))
     });
     let sentence = format!(
-        "the program could no longer reach {} of its {} blocks in use: {share}{most}",
+        "{} of the {} blocks in use are unreachable: {share}{most}",
         blocks.lost_count, blocks.count
     );
     let next = "start it with `highwater explain -- CMD`, or ask a running one with `highwater explain --pid PID` as \
@@ -127,14 +127,14 @@ fn held(share: &str, blocks: &InUse) -> CauseVerdict {
         format!(", {} in {}", percent(share), kind(group))
     });
     let sentence = format!(
-        "{share} were blocks in use that the program could reach{}{}; one moment does not tell whether they became \
+        "{share} were reachable blocks in use{}{}; one moment does not show whether they became \
          more",
         top.unwrap_or_default(),
         holder.unwrap_or_default()
     );
     undecided(
         sentence,
-        "look at what bounds that; two moments of a running one tell what grows (`highwater explain --pid PID`)",
+        "look at what bounds that; two moments of a running process show what grows (`highwater explain --pid PID`)",
     )
 }
 

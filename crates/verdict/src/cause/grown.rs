@@ -83,13 +83,13 @@ fn live(case: &Case, growth: &Growth, group: Group) -> CauseVerdict {
     }
     if case.account.live_by != LiveBy::Headers {
         let beneath = match group {
-            Group::Lasting => "beneath traffic that swings, ",
+            Group::Lasting => "under fluctuating load, ",
             _ => "",
         };
         return heap::judge(case, growth, beneath);
     }
     let mut sentence = format!(
-        "the live heap grows by {}, by glibc's own headers; without the probe or uprobes nothing tells at \
+        "the live heap grows by {}, by glibc's own headers; without the probe or uprobes it is not known at \
          which site, nor whether it is a leak or a cache that fills",
         rate(growth)
     );
@@ -179,7 +179,7 @@ fn special(case: &Case, growth: &Growth) -> Option<CauseVerdict> {
 fn freed_past(case: &Case, growth: &Growth) -> Option<CauseVerdict> {
     let over = case.overcount?;
     let sentence = format!(
-        "the heap grows by {}, at sites that cannot be told: {}",
+        "the heap grows by {}, at sites that cannot be named: {}",
         rate(growth),
         overcounted(case, &over)
     );

@@ -47,8 +47,8 @@ pub fn judge(case: &Case, growth: &Growth, beneath: &str) -> CauseVerdict {
     if is_lost(site) {
         let (lost, asked) = site.lost.unwrap_or_default();
         let sentence = format!(
-            "leak at {place}: {beneath}the live heap grows by {rate}, {share} of it there, and the \
-             program can no longer reach {lost} of {asked} of its older blocks{others}"
+            "leak at {place}: {beneath}the live heap grows by {rate}, {share} of it there, and \
+             {lost} of {asked} sampled older blocks are unreachable{others}"
         );
         return verdict(Cause::Leak, sure(site, 0.97), sentence, &leak_next(site));
     }
@@ -138,8 +138,8 @@ pub fn slow_leak(case: &Case) -> Option<CauseVerdict> {
     let (lost, asked) = site.lost.unwrap_or_default();
     let slope = site.growth.grown_bytes / case.observed_s.max(1.0) * 3600.0;
     let sentence = format!(
-        "slow leak at {}: {} more are outstanding there after {:.0} s (about {}), and the \
-         program can no longer reach {lost} of {asked} of its older blocks; little beside the {} of RSS",
+        "slow leak at {}: {} more are outstanding there after {:.0} s (about {}), and \
+         {lost} of {asked} sampled older blocks are unreachable; RSS is {}",
         placed(site),
         bytes(site.growth.grown_bytes),
         case.observed_s,
@@ -278,9 +278,8 @@ fn nameless(case: &Case, growth: &Growth) -> CauseVerdict {
     );
     let next = "observe longer (--duration): the samples name the site as they become more";
     if chance_if_held(lost, asked) < LOST_CHANCE {
-        let sentence = format!(
-            "leak: {spread}, and the program can no longer reach {lost} of {asked} of their older blocks"
-        );
+        let sentence =
+            format!("leak: {spread}, and {lost} of {asked} sampled older blocks are unreachable");
         return verdict(Cause::Leak, 0.6, sentence, next);
     }
     verdict(Cause::Filling, 0.4, spread, next)

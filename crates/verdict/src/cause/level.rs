@@ -119,7 +119,7 @@ fn flat(case: &Case) -> CauseVerdict {
     let level = case.rss.map_or(case.account.rss_bytes, |rss| rss.level);
     let few = case.rss.is_none();
     let told = match few {
-        true => format!("not yet to be told from {} looks", case.looks),
+        true => format!("undecided after {} samples", case.looks),
         false => "nothing grows".to_owned(),
     };
     let live = match case.sight {
@@ -132,9 +132,9 @@ fn flat(case: &Case) -> CauseVerdict {
         case.observed_s
     );
     let next = if few && case.has_ended {
-        "the process ended before growth could be judged: give it work that lasts longer"
+        "the process ended before growth could be classified: give it work that lasts longer"
     } else if few {
-        "observe longer: there were too few looks to judge growth"
+        "observe longer: too few samples to classify growth"
     } else {
         "nothing to do; for growth slower than 1 % in this time observe longer (--duration)"
     };
@@ -150,7 +150,7 @@ fn of_no_part(case: &Case) -> Option<CauseVerdict> {
     let rises = |rss: &Growth| case.grows(rss) && rss.bytes > case.retained_least();
     let rss = case.rss.filter(rises)?;
     let sentence = format!(
-        "not yet to be told: RSS grows by {}, and no part of it does for certain",
+        "undecided: RSS grows by {}, and no part of it grows for certain",
         rate(&rss)
     );
     let next =

@@ -23,7 +23,7 @@ pub fn judge(
     if let Some((live, _)) = lost.filter(|(live, _)| is_named(live)) {
         let mut leak = heap::judge(case, &live, "");
         leak.sentence.push_str(&format!(
-            "; the {word} runtime's own heap grows by {managed}, of which its next collection may take back much"
+            "; the {word} runtime's own heap grows by {managed}, of which its next collection may free much"
         ));
         leak.next_step
             .push_str(&format!("; for the {word} heap {}", next(runtime)));

@@ -418,7 +418,7 @@ fn doubts(case: &Case) -> Vec<String> {
     }
     if case.looks < memory::growth::LOOKS_MIN {
         doubts.push(format!(
-            "only {} looks: growth cannot be judged yet",
+            "only {} samples: growth cannot be classified yet",
             case.looks
         ));
     }

@@ -336,7 +336,7 @@ fn a_site_that_adds_beneath_traffic_that_swings_fills() {
     case.lasting = Some(grown(20.0));
     let verdict = judge(&case);
     assert_eq!(verdict.cause, Cause::Filling);
-    assert!(verdict.sentence.contains("beneath traffic"), "{verdict:?}");
+    assert!(verdict.sentence.contains("fluctuating load"), "{verdict:?}");
     let cause = |change: fn(&mut Case)| {
         let mut case = case.clone();
         change(&mut case);

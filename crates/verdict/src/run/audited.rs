@@ -29,7 +29,7 @@ const LOOKS_UNSEEN: f64 = 3.0;
 
 /// What missing looks mean.
 const NOT_SEEN: &str =
-    "growth, a peak or a restart in that time is not seen; verdicts rest on the other looks";
+    "growth, a peak or a restart in that time is not seen; verdicts rest on the other snapshots";
 
 /// Kinds of events that are named when they are not known.
 const NAMED_MAX: usize = 4;
@@ -69,10 +69,10 @@ fn what(run: &Run, found: &audit::Finding) -> String {
 /// A run is judged over its own time: ages that differ cannot be made equal.
 fn still(found: &audit::Finding) -> String {
     match found.check {
-        Check::Uptimes => "every arm is judged over the time of this run; levels of different ages compare only when \
-                           the processes are restarted together"
+        Check::Uptimes => "every arm is classified over the time of this run; levels of different ages compare only \
+                           when the processes are restarted together"
             .to_owned(),
-        Check::Added => "each is judged over the time that it was seen".to_owned(),
+        Check::Added => "each is classified over the time that it was seen".to_owned(),
         _ => found.still.clone(),
     }
 }
@@ -145,7 +145,7 @@ fn unknown_events(run: &Run) -> Option<Finding> {
             named.join(", ")
         ),
         processes: Vec::new(),
-        effect: "they are listed and count for nothing; the highwater that wrote them may judge otherwise".to_owned(),
+        effect: "they are listed and count for nothing; the highwater that wrote them may decide otherwise".to_owned(),
     })
 }
 
@@ -187,7 +187,7 @@ fn theft(run: &Run) -> Option<Finding> {
     let share = stolen / (stolen + gained(metric::HOST_CPU_BUSY)?);
     (share > STOLEN_SHARE).then(|| Finding {
         what: format!(
-            "of the CPU time that this machine wanted, its host gave {:.0} % to other guests",
+            "of the CPU time that this machine needed, its host gave {:.0} % to other guests",
             100.0 * share
         ),
         processes: Vec::new(),
@@ -226,7 +226,7 @@ fn unseen_end(run: &Run) -> Option<Finding> {
     let ending_s = grace.as_secs_f64() + judging.as_secs_f64();
     (unseen_s > LOOKS_UNSEEN * usual_s + ending_s).then(|| Finding {
         what: format!(
-            "no look in the last {} of the run",
+            "no snapshot in the last {} of the run",
             written::seconds(unseen_s)
         ),
         processes: Vec::new(),

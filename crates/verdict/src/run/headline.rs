@@ -72,7 +72,10 @@ impl Scene<'_> {
                 .iter()
                 .all(|s| matches!(s.class, Class::Undecided | Class::Ended)) =>
             {
-                undecided("no arm's memory can be told yet".to_string(), self.needs())
+                undecided(
+                    "no arm's memory can be classified yet".to_string(),
+                    self.needs(),
+                )
             }
             Class::Undecided | Class::Ended => self.control_untold(),
             Class::Unclear => self.control_unclear(),
@@ -86,7 +89,7 @@ impl Scene<'_> {
         let name = name(self.control);
         undecided(
             format!(
-                "no arm lived long enough to be judged; the control {name}: {}",
+                "no arm lived long enough to be classified; the control {name}: {}",
                 clause(why)
             ),
             Some("arms that stay alive: see their logs in the run folder".to_string()),
@@ -98,12 +101,12 @@ impl Scene<'_> {
         let control = name(self.control);
         let (why, own_need) = match (self.control.class, self.control.row.aborted.as_deref()) {
             (Class::Ended, Some(why)) => (
-                format!("ended too early to be judged ({})", clause(why)),
+                format!("ended too early to be classified ({})", clause(why)),
                 Some(format!(
                     "{control}: a control that stays alive, see its log in the run folder"
                 )),
             ),
-            _ => ("cannot be judged yet".to_string(), None),
+            _ => ("cannot be classified yet".to_string(), None),
         };
         let others = [
             (Class::Growing, "grows", "grow"),
@@ -265,7 +268,7 @@ impl Scene<'_> {
         }
         if tried.is_empty() {
             tried.push(match allocators.is_empty() {
-                true => "nothing else was tried that could be judged".to_string(),
+                true => "nothing else was tried that could be classified".to_string(),
                 false => {
                     "another allocator does not stop it, and no other change was tried".to_string()
                 }
@@ -314,7 +317,7 @@ impl Scene<'_> {
             rates += &format!("; {} as fast", list(&faster));
         }
         for (class, words) in [
-            (Class::Undecided, "cannot be told yet"),
+            (Class::Undecided, "cannot be classified yet"),
             (Class::Unclear, "may or may not grow"),
         ] {
             let arms: Vec<&Standing> = undecided
@@ -338,8 +341,8 @@ impl Scene<'_> {
     /// well.
     fn finish(&self, mut headline: String) -> Answer {
         let open = self.with(|s| s.class == Class::Undecided);
-        if !open.is_empty() && !headline.contains("cannot be told yet") {
-            headline += &format!("; {} cannot be told yet", names(&open));
+        if !open.is_empty() && !headline.contains("cannot be classified yet") {
+            headline += &format!("; {} cannot be classified yet", names(&open));
         }
         headline += &self.stepped_below().unwrap_or_default();
         if let Some(first) = headline.get(..1) {

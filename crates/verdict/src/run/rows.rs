@@ -217,7 +217,7 @@ fn unjudged(arm: &str) -> ArmVerdict {
         arm: arm.to_string(),
         label: Label::Insufficient,
         confidence: 0.0,
-        rule: "no series to judge".to_string(),
+        rule: "no series to classify".to_string(),
         level: None,
         slope_per_hour: None,
         asymptote: None,

@@ -52,7 +52,7 @@ pub fn apply(verdict: &mut RunVerdict, stopping: &Stopping, is_over: bool) {
         if is_over {
             undecided(verdict, None);
             verdict.learnings.push(format!(
-                "It was to run until decided, at most {at_most}, and ended before the first look that may decide."
+                "It was to run until decided, at most {at_most}, and ended before the first decision was possible."
             ));
         }
         return;
@@ -68,7 +68,7 @@ pub fn apply(verdict: &mut RunVerdict, stopping: &Stopping, is_over: bool) {
         };
         let chance = written::percent(stopping.stages.alpha);
         verdict.learnings.push(format!(
-            "{when}: {said} (all looks together are wrong with a probability of at most {chance})."
+            "{when}: {said} (over all snapshots the probability of an error is at most {chance})."
         ));
         return;
     }

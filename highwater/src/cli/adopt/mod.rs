@@ -21,76 +21,74 @@ use units::parse_seconds;
 /// Schema of everything that `--json` prints.
 pub const SCHEMA: &str = "highwater.adopt/1";
 
-/// Put an arm into service with systemd: drop-ins, a rolling restart, and back at the first failure
+/// Put the winning arm into service with systemd: drop-ins and a rolling restart, undone at the first failure
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(help_template = super::HELP, before_help = "\
 Examples:
-  highwater adopt jemalloc --unit 'tor@*.service'              the plan; nothing is changed
+  highwater adopt jemalloc --unit 'tor@*.service'          print the plan; nothing is changed
   highwater adopt jemalloc --unit 'tor@*.service' --health 'tcp:127.0.0.1:{instance}' --yes
-  highwater adopt jemalloc --unit relay --run 2026-11-21-relay-1 --health http://127.0.0.1:8080/_health --yes
-  highwater adopt jemalloc --unit 'tor@*.service' --script > adopt.sh   for a host without highwater
-  highwater adopt --status                                     holding, regressed, or too early to say
-  highwater adopt --resume --yes                               go on after a kill
-  highwater revert --yes                                       take it back
-
-Exit codes: 0 adopted, or the plan can be carried out, 1 rolled back, 2 usage, 3 stopped midway, 4 it cannot be done.
+  highwater adopt jemalloc --unit relay --health http://127.0.0.1:8080/_health --yes
+  highwater adopt jemalloc --unit relay --script > adopt.sh    for a host without highwater
+  highwater adopt --status                                 holding, regressed, or too early to say
+  highwater adopt --resume --yes                           continue after an interruption
+  highwater revert --yes                                   undo it", after_help = "\
+Exit codes: 0 adopted, or the plan can be carried out, 1 rolled back, 2 usage, 3 interrupted, 4 not possible.
 With --status: 0 holding, 1 regressed, 3 too early to say.")]
 pub struct AdoptArgs {
     /// The arm's name in the run
     #[arg(value_name = "ARM", required_unless_present_any = ["resume", "status"])]
     pub arm: Option<String>,
-    /// A unit, a pattern for the instances that run ('tor@*.service'), or a template (tor@.service); may be given
-    /// several times
+    /// A unit, a pattern for running instances ('tor@*.service'), or a template (tor@.service); may be repeated
     #[arg(long, value_name = "UNIT", required_unless_present_any = ["resume", "status"])]
     pub unit: Vec<String>,
     /// The run that measured the arm: its folder, or its name under --runs
     #[arg(long, value_name = "RUN", default_value = "latest")]
     pub run: PathBuf,
-    /// Where runs are kept
+    /// Folder of the run folders
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub runs: PathBuf,
-    /// What each instance must answer besides being active: none, http://..., tcp:HOST:PORT, 'command:PROGRAM ...';
-    /// {instance}, {unit} and {pid} stand for its own
+    /// Health check of each instance, besides being active: none, http://..., tcp:HOST:PORT, 'command:PROGRAM ...';
+    /// {instance}, {unit} and {pid} are filled in
     #[arg(long, value_name = "CHECK", default_value = "none")]
     pub health: String,
-    /// How long an instance may take until it is well
+    /// Time in which an instance must become healthy
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     pub timeout: String,
-    /// How long it must stay well
+    /// Time for which it must stay healthy
     #[arg(long, value_name = "DURATION", default_value = "5s")]
     pub settle: String,
-    /// Between two instances
+    /// Pause between two instances
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     pub pause: String,
-    /// A variable of the arm, where the run's record has left out its value; may be given several times
+    /// Value of a variable that the run's record has redacted; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub env: Vec<String>,
-    /// A copy of the library that the run measured, where it is not at its place any more
+    /// A copy of the library that the run measured, if it has moved since
     #[arg(long, value_name = "FILE")]
     pub library: Option<PathBuf>,
-    /// Where services load the library from: a folder that only root may write
+    /// Folder from which services load the library; only root may write to it
     #[arg(
         long,
         value_name = "FOLDER",
         default_value = "/usr/local/lib/highwater"
     )]
     pub library_folder: PathBuf,
-    /// Adopt an arm that failed its conditions or was stopped
+    /// Adopt even an arm that failed its conditions or was stopped
     #[arg(long)]
     pub against_verdict: bool,
-    /// Do it; without, the plan is printed and nothing is changed
+    /// Carry out the plan; without this it is only printed
     #[arg(long)]
     pub yes: bool,
     /// Print the plan as a shell script for another host
     #[arg(long, conflicts_with_all = ["yes", "json", "resume", "status"])]
     pub script: bool,
-    /// Go on with a rollout that was interrupted
+    /// Continue a rollout that was interrupted
     #[arg(long, conflicts_with_all = ["arm", "unit", "status"])]
     pub resume: bool,
-    /// Look at the instances and judge what was adopted
+    /// Sample the instances and compare them with what the run predicted
     #[arg(long, conflicts_with_all = ["arm", "unit", "yes"])]
     pub status: bool,
-    /// One JSON object (highwater.adopt/1)
+    /// Print one JSON object (highwater.adopt/1) instead of text
     #[arg(long)]
     pub json: bool,
     /// Another root of the file system, for tests

@@ -149,7 +149,7 @@ fn steps(plan: &Plan) -> String {
         visible(&plan.health.to_string()),
         written::seconds(timing.settle_s)
     );
-    out.push_str("  at the first failure everything is taken back\n\n");
+    out.push_str("  at the first failure everything is undone\n\n");
     out
 }
 
@@ -216,7 +216,7 @@ pub fn ended(plan: &Plan, ended: &Ended) -> (&'static str, String) {
         Ended::Adopted => (
             "adopted",
             format!(
-                "Adopted: {} of {} run arm {arm}. `highwater adopt --status` judges it; `highwater revert \
+                "Adopted: {} of {} run arm {arm}. `highwater adopt --status` checks it; `highwater revert \
                  --yes` takes it back.",
                 instances(plan.instances.len()),
                 plan.patterns.join(", ")
@@ -233,7 +233,7 @@ pub fn ended(plan: &Plan, ended: &Ended) -> (&'static str, String) {
         Ended::Stuck { why, then } => (
             "stuck",
             format!(
-                "Not adopted: {why}. And not everything could be taken back: {then}. `highwater revert --yes` goes on."
+                "Not adopted: {why}. And not everything could be undone: {then}. `highwater revert --yes` goes on."
             ),
         ),
         Ended::Stopped { done } => (

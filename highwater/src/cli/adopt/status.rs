@@ -108,7 +108,7 @@ fn look_at(
         let mut looks = samples::read(&path)?;
         if let Err(error) = kept {
             say!(
-                "highwater: this look was not kept: {}: {error}",
+                "highwater: this sample was not kept: {}: {error}",
                 path.display()
             );
             looks.push(look.clone());
@@ -195,7 +195,7 @@ fn text(rollout: &Rollout, status: &Status) -> String {
     let [new, old, odd] = status.files;
     let mut words = format!("{new} of {} in place", plan.files.len());
     if odd > 0 {
-        words += &format!(", {odd} edited or in the way");
+        words += &format!(", {odd} edited or blocked");
     }
     if old > 0 {
         words += &format!(", {old} as before");
@@ -232,14 +232,14 @@ fn sample_words(sample: &Sample) -> &'static str {
     match (sample.pid, sample.runs_arm) {
         (0, _) => "does not run",
         (_, Some(false)) => "runs something else",
-        _ => "what it runs could not be told",
+        _ => "what it runs could not be read",
     }
 }
 
 fn stage_words(status: &Status) -> String {
     match (&status.stage, status.busy) {
         (Stage::Adopted, _) => "adopted".to_owned(),
-        (stage, true) => format!("{}, somebody is at work on it right now", stage.word()),
+        (stage, true) => format!("{}, another highwater works on it right now", stage.word()),
         (Stage::Reverting { why }, false) => {
             format!("interrupted on the way back ({why}); `highwater revert --yes` goes on")
         }
@@ -256,7 +256,7 @@ fn seen_words(standing: &Standing) -> String {
         .map(|t| format!(", level {}", written::bytes_interval(t.value, t.lo, t.hi)));
     let label = standing.label.map(|label| format!(", {}", label.word()));
     format!(
-        "{} now{}{}; {} looks",
+        "{} now{}{}; {} samples",
         now.unwrap_or_else(|| "not all could be read".to_owned()),
         judged.unwrap_or_default(),
         label.unwrap_or_default(),

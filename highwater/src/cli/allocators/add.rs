@@ -93,7 +93,7 @@ fn at_once<T: Sync, R: Send>(count: usize, items: &[T], act: impl Fn(&T) -> R + 
             items.get(number).map(|item| (number, item))
         } {
             let answer = act(item);
-            let mut answers = answers.lock().expect("nobody panics with the lock held");
+            let mut answers = answers.lock().expect("no thread panics with the lock held");
             answers.push((number, answer));
         }
     };
@@ -104,7 +104,7 @@ fn at_once<T: Sync, R: Send>(count: usize, items: &[T], act: impl Fn(&T) -> R + 
     });
     let mut answers = answers
         .into_inner()
-        .expect("nobody panics with the lock held");
+        .expect("no thread panics with the lock held");
     answers.sort_by_key(|(number, _)| *number);
     answers.into_iter().map(|(_, answer)| answer).collect()
 }

@@ -26,32 +26,33 @@ use entry::{Entry, table};
 
 const SCHEMA: &str = "highwater.allocators/1";
 
-/// Fetch, build and verify allocators as preloadable libraries, pinned by version.
+/// Fetch, build and check allocators as preloadable libraries, pinned by version
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-    highwater allocators list\n  \
-    highwater allocators add mimalloc@2.0.9 jemalloc@5.3.0\n  \
-    highwater allocators check mimalloc@3.0.1 ./my-malloc.so\n  \
-    highwater allocators report mimalloc@3.0.1 --upstream > bug.md\n  \
-    highwater allocators package mimalloc@2.1.7 --deb\n  \
-    LD_PRELOAD=$(highwater allocators path mimalloc@2.0.9) ./server\n\n\
-    Libraries are kept in the user's cache folder; HIGHWATER_CACHE names another one.\n\n\
-    Exit codes: 0 done; 1 `check` found a defect; 2 a name that is not offered, or the call is wrong;\n\
-    4 something could not be done.")]
+#[command(help_template = super::HELP, before_help = "\
+Examples:
+  highwater allocators list
+  highwater allocators add mimalloc@2.0.9 jemalloc@5.3.0
+  LD_PRELOAD=$(highwater allocators path mimalloc@2.0.9) ./server
+  highwater allocators check mimalloc@3.0.1 ./my-malloc.so
+  highwater allocators report mimalloc@3.0.1 --upstream > bug.md
+  highwater allocators package mimalloc@2.1.7 --deb", after_help = "\
+Libraries are kept in the user's cache folder; HIGHWATER_CACHE names another one.
+Exit codes: 0 done; 1 `check` found a defect; 2 unknown name, or the call is wrong; 4 could not
+fetch, build or write.")]
 pub struct AllocatorsArgs {
     #[command(subcommand)]
     action: Action,
-    /// Print JSON (highwater.allocators/1) instead of words
+    /// Print JSON (highwater.allocators/1) instead of text
     #[arg(long, global = true)]
     json: bool,
-    /// Show no progress
+    /// Print no progress
     #[arg(long, short, global = true)]
     quiet: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Show every allocator: installed or not, where it comes from, defects, protections
+    /// List every allocator: installed or not, its source, defects, protections
     List,
     /// Fetch, build and verify allocators into the cache
     Add {
@@ -62,29 +63,29 @@ enum Action {
             value_name = "NAME@VERSION"
         )]
         specs: Vec<String>,
-        /// Every allocator of the catalogue that this machine can have, but those that build slowly
+        /// Every allocator that can be built here, except those that build slowly
         #[arg(long)]
         all: bool,
-        /// With --all: those that build slowly too
+        /// With --all: also those that build slowly
         #[arg(long, requires = "all")]
         slow: bool,
-        /// Use the route of this client only, where a recipe has several
+        /// Fetch with this client, where a recipe has several
         #[arg(long, value_name = "CLIENT", value_parser = ["cargo", "apt", "pip"])]
         route: Option<String>,
     },
-    /// Try allocators with probes in child processes and keep what is found
+    /// Test allocators in child processes and keep the result
     Check {
-        /// Which ones; a path such as ./my-malloc.so is a library of your own
+        /// Which ones; a path such as ./my-malloc.so names your own library
         #[arg(required = true, value_name = "NAME@VERSION")]
         specs: Vec<String>,
-        /// Count departures from the standards that harm no memory as failures, too
+        /// Fail also for departures from the standards that harm no memory
         #[arg(long)]
         strict: bool,
-        /// Run these probes only, and keep nothing, such as --only fork,alignment
+        /// Run these tests only, such as fork,alignment; the result is not kept
         #[arg(long, value_name = "PROBES", value_delimiter = ',')]
         only: Vec<String>,
     },
-    /// Print what to put into LD_PRELOAD
+    /// Print the value for LD_PRELOAD
     Path {
         /// Which one
         #[arg(value_name = "NAME@VERSION")]
@@ -95,17 +96,17 @@ enum Action {
         /// Which one
         #[arg(value_name = "NAME@VERSION")]
         spec: String,
-        /// The bug report: environment, build ids, smallest reproducer, versions beside, commands
+        /// Write a bug report: environment, build ids, smallest reproducer, other versions, commands
         #[arg(long)]
         upstream: bool,
-        /// About what these probes find only, tried anew
+        /// Report on these tests only; they are run again
         #[arg(long, value_name = "PROBES", value_delimiter = ',')]
         only: Vec<String>,
         /// Write to this file instead of standard output
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Make a package that installs an allocator's library at a stable path
+    /// Build a package that installs an allocator at a stable path
     Package {
         /// Which one
         #[arg(value_name = "NAME@VERSION")]
@@ -113,14 +114,14 @@ enum Action {
         /// A Debian package
         #[arg(long, required = true)]
         deb: bool,
-        /// The folder that it is written to
+        /// Folder to write to
         #[arg(long, short, value_name = "FOLDER", default_value = ".")]
         output: PathBuf,
-        /// Who answers for the package, as NAME <ADDRESS>
+        /// Maintainer of the package, as NAME <ADDRESS>
         #[arg(long, value_name = "NAME <ADDRESS>", value_parser = parse_maintainer)]
         maintainer: Option<String>,
     },
-    /// Take allocators out of the cache
+    /// Remove allocators from the cache
     Remove {
         /// Which ones
         #[arg(required = true, value_name = "NAME@VERSION")]

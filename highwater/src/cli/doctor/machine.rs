@@ -113,7 +113,7 @@ fn surroundings(allowed: &Allowed) -> Vec<Finding> {
         Cgroups::Missing => Finding::lost(
             "control groups",
             "not mounted",
-            "a CPU quota cannot be told from busy neighbours; no memory limits",
+            "a CPU quota cannot be distinguished from busy neighbours; no memory limits",
             "mount /sys/fs/cgroup",
         ),
     };

@@ -12,17 +12,16 @@ use bpf::allowed::{Allowed, Mode};
 use observe::container::Container;
 use report::stall::doctor::{Finding, Level, render, render_ways};
 
-/// Show what this machine allows, what is lost without it, and how to get it
+/// Check what this user and this machine allow, what is lost otherwise, and how to get it
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(help_template = super::HELP, before_help = "\
 Examples:
-  highwater doctor              as the user who will watch
+  highwater doctor              as the user who will attach
   sudo highwater doctor         what root would add
-  highwater doctor --json
-
+  highwater doctor --json", after_help = "\
 Exit codes: 0 whatever was found, 2 usage.")]
 pub struct DoctorArgs {
-    /// One JSON object (highwater.doctor/1)
+    /// Print one JSON object (highwater.doctor/1) instead of text
     #[arg(long)]
     pub json: bool,
 }
@@ -94,7 +93,7 @@ fn headline(mode: Mode) -> String {
         }
         Mode::Tracepoints => {
             "tracepoints: this kernel has no eBPF for us; who woke whom comes from perf's samples, what each wait was \
-             for from reading /proc"
+             for from samples of /proc"
         }
         Mode::Rootless => {
             "rootless: own processes only; switches are exact, who holds a lock comes from the \

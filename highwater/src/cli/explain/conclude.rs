@@ -94,7 +94,7 @@ fn explain(
     launched: Option<&Launched>,
     args: &ExplainArgs,
 ) -> anyhow::Result<Explained> {
-    let window = tracked.history.window().context("no look succeeded")?;
+    let window = tracked.history.window().context("no sample succeeded")?;
     let case = case_of(tracked, window, launched);
     let verdict = judge(&case);
     let probe = tracked.look.probe.as_ref();

@@ -110,7 +110,7 @@ fn missing(core: &CoreFile) -> Vec<String> {
     if core.leaves_out_shared() {
         notes.push(
             "Shared memory is not in the core (bits 1 and 3 of /proc/PID/coredump_filter): what only a pointer there \
-             holds looks out of reach."
+             holds seems unreachable."
                 .to_owned(),
         );
     }
@@ -143,5 +143,5 @@ fn unsearched(why: Unsearched) -> String {
         Unsearched::Incomplete => "a part of the memory is not in the core",
         Unsearched::Limits => "it took too long, or there are too many pointers",
     };
-    format!("Which blocks the program could reach was not searched: {why}.")
+    format!("Unreachable blocks were not searched: {why}.")
 }

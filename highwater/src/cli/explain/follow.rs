@@ -145,7 +145,7 @@ impl Follower {
     fn nothing_seen(&self, launched: Option<&Launched>) -> String {
         let pid = self.first;
         if let Some(status) = launched.and_then(|launched| launched.status) {
-            return format!("the program ended at once ({status}): nothing could be looked at");
+            return format!("the program ended at once ({status}): nothing could be sampled");
         }
         if let Some(why) = self.unread.get(&pid) {
             return format!("pid {pid}: {}", words_of(why));

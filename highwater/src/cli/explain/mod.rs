@@ -33,37 +33,39 @@ const LOOKS: u32 = 60;
 const EVERY_MIN: Duration = Duration::from_millis(200);
 const EVERY_MAX: Duration = Duration::from_secs(10);
 
-/// Say where a program's memory is and why it grows: leak, retention, a filling cache, mappings,
-/// stacks, files, huge pages, with the sites in the code.
+/// Find why a program's memory grows: a leak, a cache, free memory kept by the allocator, threads,
+/// mappings, a managed heap; and name the function
 #[derive(Debug, Args)]
 #[command(
-    after_help = EXAMPLES,
+    help_template = super::HELP,
+    before_help = EXAMPLES,
+    after_help = ENDS,
     override_usage = USAGE,
     group = clap::ArgGroup::new("subject").args(["command", "pid", "core", "oom"]).required(true)
 )]
 pub struct ExplainArgs {
-    /// The program to start with the probe, and its arguments.
+    /// Start this program, with its arguments, and with the heap probe in front of its allocator
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<String>,
 
-    /// A process that runs already, with its descendants. As root, uprobes on its allocator name the sites; else it is
-    /// from what can be read alone.
+    /// Attach to a running process and its descendants; nothing is restarted. As root, uprobes on its allocator name
+    /// the functions; without root, memory is broken down and no function is named
     #[arg(long)]
     pub pid: Option<i32>,
 
-    /// A process that has ended: its core file, from the kernel, gcore or systemd-coredump.
+    /// Read the core file of a process that has ended, from the kernel, gcore or systemd-coredump
     #[arg(long, value_name = "FILE", conflicts_with_all = OF_A_RUNNING_ONE)]
     pub core: Option<PathBuf>,
 
-    /// The program that the core is of, where it lies elsewhere now.
+    /// The program that made the core, if it has moved since
     #[arg(long, value_name = "FILE", requires = "core", conflicts_with_all = ["command", "pid", "oom"])]
     pub exe: Option<PathBuf>,
 
-    /// Why the OOM killer came: from the kernel's log, who was killed by which limit and what the memory was made of.
+    /// Why the OOM killer came: from the kernel's log, who was killed by which limit and what the memory was made of
     #[arg(long, conflicts_with_all = OF_A_RUNNING_ONE)]
     pub oom: bool,
 
-    /// Only kills of the last so much time, such as 1h; all that the log has unless given.
+    /// Only kills of the last so much time, such as 1h; all that the log has unless given
     #[arg(
         long,
         value_name = "DURATION",
@@ -74,49 +76,49 @@ pub struct ExplainArgs {
     pub since: Option<Duration>,
 
     /// A log instead of this machine's /dev/kmsg: a file or `-`, as dmesg, journalctl (-o short, short-iso, json) or
-    /// syslog write it.
+    /// syslog write it
     #[arg(long, value_name = "FILE", requires = "oom", conflicts_with_all = NOT_A_LOG)]
     pub kernel_log: Option<PathBuf>,
 
-    /// How long to observe; Ctrl-C ends early with what is known.
+    /// How long to observe; Ctrl-C ends early with an answer from what was seen so far
     #[arg(long, default_value = "60s", value_parser = units::parse_seconds)]
     pub duration: Duration,
 
-    /// From one look to the next; a sixtieth of the duration unless given.
+    /// Time between samples [default: a sixtieth of --duration, 0.2s to 10s]
     #[arg(long, value_parser = units::parse_seconds)]
     pub every: Option<Duration>,
 
-    /// Print JSON (highwater.explain/1) instead of text.
+    /// Print JSON (highwater.explain/1, with --core highwater.core/1) instead of text
     #[arg(long)]
     pub json: bool,
 
-    /// Write the live heap as a pprof profile (gzip).
+    /// Write the live heap as a pprof profile, gzipped; needs the probe
     #[arg(long, value_name = "FILE")]
     pub pprof: Option<PathBuf>,
 
-    /// Write the live heap as folded stacks.
+    /// Write the live heap as folded stacks; needs the probe
     #[arg(long, value_name = "FILE")]
     pub folded: Option<PathBuf>,
 
-    /// Write a flame graph of the live heap.
+    /// Write the live heap as a flame graph; needs the probe
     #[arg(long, value_name = "FILE.svg|html")]
     pub flamegraph: Option<PathBuf>,
 
-    /// Compare two moments of the observation: `--diff 20s,50s`.
+    /// Compare two moments of the observation, such as 20s,50s
     #[arg(long, value_name = "FROM,TO", value_parser = parse_moments)]
     pub diff: Option<(f64, f64)>,
 
-    /// Most CPU time that observing may take of the program, percent of what it uses itself (uprobes: or of one core,
-    /// if that is more). Over it the probe samples less and at last switches itself off, and uprobes come off
+    /// CPU time that observing may add to the program, in percent of what it uses itself (uprobes: or of one core, if
+    /// that is more). Above it the probe samples less, then stops; uprobes are removed
     #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = parse_budget)]
     pub budget: f64,
 
-    /// Put nothing on a running process, not even as root: no uprobes, only what can be read of it
+    /// With --pid: read only, set no uprobes, even as root
     #[arg(long, requires = "pid")]
     pub read_only: bool,
 
-    /// Longest time for which a managed runtime may be stopped at once, to count the objects in its heap (JVM, Node).
-    /// CPython and Go are read from outside and never stopped
+    /// Longest pause allowed for counting the objects of a JVM or Node; 0s allows none. CPython and Go are never
+    /// paused
     #[arg(
         long,
         value_name = "DURATION",
@@ -126,7 +128,7 @@ pub struct ExplainArgs {
     )]
     pub allow_pause: Duration,
 
-    /// No progress on stderr.
+    /// Print no progress on stderr
     #[arg(long, short)]
     pub quiet: bool,
 }
@@ -154,14 +156,16 @@ const USAGE: &str = "highwater explain [OPTIONS] -- CMD...
 
 const EXAMPLES: &str = "\
 Examples:
-  highwater explain -- ./server --port 8080         start it with the probe, observe for a minute
-  highwater explain --duration 5m -- ./server       longer: slower growth, slower caches
-  highwater explain --pid 4242                      a process that runs already; as root, with the sites in its code
-  highwater explain --core core.4242                what the memory of a process that ended was made of
-  highwater explain --oom --since 1h                why the OOM killer came
-  highwater explain --flamegraph heap.svg -- ./job  and a flame graph of the live heap
+  sudo highwater explain --pid 4242                 attach to a running process: which function?
+  highwater explain --pid 4242 --read-only          the same, but set nothing in the process
+  highwater explain -- ./server --port 8080         start a program with the heap probe
+  highwater explain --duration 5m -- ./server       observe longer: for slow growth
+  highwater explain --flamegraph heap.svg -- ./job  also write a flame graph of the live heap
+  highwater explain --core core.4242                a process that has ended
+  highwater explain --oom --since 1h                why the OOM killer came";
 
-The program's own output goes to stderr. It is ended with SIGTERM after the observation.
+const ENDS: &str = "\
+A program started after -- prints to stderr and gets SIGTERM after the observation.
 Exit codes: 0 explained, 2 usage, 3 undecided, 4 could not run.";
 
 /// "2" or "0.5%" as a share.

@@ -46,11 +46,11 @@ fn on_unread(unread: &BTreeMap<i32, Lost>) -> Vec<String> {
 fn on_sight(tracked: &Tracked, launched: Option<&Launched>) -> Option<String> {
     match sight(tracked, launched) {
         Sight::NotAsked => Some(format!(
-            "Without the probe this is from /proc alone: it cannot name sites, nor tell a leak from a \
-             cache. Restart it so: highwater explain -- {}",
+            "Only /proc was read: no site has a name, and a leak cannot be distinguished from a cache. \
+             Run explain as root without --read-only, or start the program with it: highwater explain -- {}",
             tracked.command
         )),
-        Sight::Absent(why) => Some(format!("The probe does not look into it: {why}.")),
+        Sight::Absent(why) => Some(format!("The probe is not used: {why}.")),
         Sight::Sees | Sight::SeesNothing => {
             let off = tracked.look.probe.as_ref()?.off?;
             Some(format!("The probe is off since then: {off}."))
@@ -121,7 +121,7 @@ fn on_search(tracked: &Tracked) -> Option<String> {
     if tracked.search_is_cut {
         let kept = match tracked.lost.is_empty() {
             true => "so it is not known whether what grows is still held",
-            false => "so what is said of blocks out of reach may be from half time",
+            false => "so unreachable blocks may be those of half time",
         };
         return Some(format!(
             "The machine was too busy to search the program's memory for pointers in time, {kept}."

@@ -153,7 +153,7 @@ impl Tracked {
             return true;
         }
         if let Some(why) = probe.off {
-            let why = format!("the probe went off too early to judge growth: {why}");
+            let why = format!("the probe went off too early to classify growth: {why}");
             (look.probe, look.probe_problem) = (None, Some(why));
             if self.look.probe.is_some() {
                 self.history = History::default();

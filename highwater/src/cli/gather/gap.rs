@@ -81,7 +81,7 @@ impl Outage {
     pub fn ends(&self, now_ns: i64, looks: usize) -> String {
         let seconds = written::seconds((now_ns - self.since_ns) as f64 / 1e9);
         format!(
-            "the store answers again after {seconds}: {looks} looks of that time were read afterwards"
+            "the store answers again after {seconds}: {looks} snapshots of that time were read afterwards"
         )
     }
 
@@ -99,8 +99,8 @@ impl Hole {
     /// `interval_s` from slot to slot; slot 0 is the beginning of the run.
     pub fn words(&self, interval_s: f64) -> String {
         format!(
-            "{} looks are missing, from {} to {} after the beginning: the store holds no samples of that time (was it \
-             down, or did nothing scrape the hosts?)",
+            "{} snapshots are missing, from {} to {} after the beginning: the store holds no samples of that time (was \
+             it down, or did nothing scrape the hosts?)",
             self.missing,
             written::seconds(self.from as f64 * interval_s),
             written::seconds(self.to as f64 * interval_s)
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!((hole.from, hole.missing), (last, 9));
         assert!(
             hole.words(1.0)
-                .starts_with("9 looks are missing, from 2 min 1 s")
+                .starts_with("9 snapshots are missing, from 2 min 1 s")
         );
     }
 }

@@ -332,7 +332,10 @@ impl Gather {
     }
 
     fn look_at_ourselves(&mut self, now: TimeNs) -> Result<()> {
-        let mut targets = self.reader.targets().context("reading what to look at")?;
+        let mut targets = self
+            .reader
+            .targets()
+            .context("reading which processes to sample")?;
         targets.retain(|target| target.role == Role::Highwater);
         let look = self.observer.look(now, &targets);
         if self.own.len() == OWN_MAX {

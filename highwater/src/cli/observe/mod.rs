@@ -25,55 +25,58 @@ use units::parse_seconds;
 /// Where it listens unless it is told: this machine only.
 const LISTEN: &str = "127.0.0.1:9842";
 
-/// Give the memory, cost and allocator of processes to a Prometheus: an OpenMetrics endpoint
+/// Serve memory, CPU and allocator of chosen processes as an OpenMetrics endpoint for Prometheus
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(help_template = super::HELP, before_help = EXAMPLES, after_help = EXIT_CODES)]
 pub struct ObserveArgs {
-    /// HOST:PORT, or PORT for this machine only; port 0 takes a free one
+    /// HOST:PORT, or PORT on 127.0.0.1; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = LISTEN)]
     pub listen: String,
-    /// This process; may be repeated
+    /// Watch this process; may be repeated
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub pid: Vec<i32>,
-    /// Processes whose executable's path matches; may be repeated
+    /// Watch processes whose executable path matches; may be repeated
     #[arg(long, value_name = "REGEX")]
     pub exe: Vec<String>,
-    /// Processes whose arguments, joined by spaces, match; may be repeated
+    /// Watch processes whose arguments, joined by spaces, match; may be repeated
     #[arg(long, value_name = "REGEX")]
     pub args: Vec<String>,
-    /// The main process of systemd units: tor@*; may be repeated
+    /// Watch the main process of these systemd units, such as 'tor@*'; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub unit: Vec<String>,
-    /// Processes with an arm: glibc=unit:tor@a*, new=exe:/opt/new/bin/, x=args:REGEX, y=pid:42; may be repeated
+    /// Watch these processes and label them with an arm: NAME=unit:GLOB, exe:REGEX, args:REGEX or pid:N; may be
+    /// repeated
     #[arg(long, value_name = "NAME=SELECTOR")]
     pub arm: Vec<String>,
-    /// The processes of a run that goes on: its folder or its name
+    /// Watch the processes of a run in progress: its folder or its name
     #[arg(long, value_name = "RUN", conflicts_with_all = ["pid", "exe", "args", "unit", "arm"])]
     pub run: Option<PathBuf>,
-    /// At most one look in this time, however often it is scraped
+    /// Read the processes at most once in this time, however often the endpoint is scraped
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_seconds)]
     pub interval: Duration,
-    /// The label `host`; without it the name of this machine
+    /// Value of the label `host` [default: the host name]
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
-    /// Print one page and end, as for a textfile collector
+    /// Print one page and exit, as for a textfile collector
     #[arg(long)]
     pub once: bool,
-    /// Say where it listens as JSON (highwater.observe/1)
+    /// Print the address as JSON (highwater.observe/1)
     #[arg(long, conflicts_with = "once")]
     pub json: bool,
-    /// Where runs are kept
+    /// Folder of the run folders
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub runs: PathBuf,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  highwater observe --unit 'tor@*' --listen 10.0.0.7:9842
+  highwater observe --pid 4242 --once                       print one page and exit
+  highwater observe --unit 'tor@*'                          serve on 127.0.0.1:9842
+  highwater observe --unit 'tor@*' --listen 10.0.0.7:9842   for the Prometheus of the network
   highwater observe --arm glibc='unit:tor@a*' --arm mimalloc='unit:tor@b*'
-  highwater observe --pid 4242 --once
-  highwater observe --run latest --listen 9842
+  highwater observe --run latest                            the processes of a run in progress";
 
+const EXIT_CODES: &str = "\
 Exit codes: 0 ended by SIGTERM or Ctrl-C, 2 usage, 4 could not listen.";
 
 /// The verb. Returns when a signal ends it.
@@ -132,8 +135,8 @@ fn tell(args: &ObserveArgs, bound: SocketAddr, count: usize) {
     }
     if !bound.ip().is_loopback() {
         say!(
-            "highwater: whoever reaches {bound} reads names, pids and paths of these processes; it asks for no \
-             password"
+            "highwater: everyone who can reach {bound} can read names, pids and paths of these processes; it \
+             asks for no password"
         );
     }
 }

@@ -221,10 +221,15 @@ fn own_cost(seen: Option<&Seen>, own: &Own, processes: usize, host: &str) -> Vec
         one(
             "look_seconds",
             "seconds",
-            "Wall time of the last look.",
+            "Wall time of the last snapshot.",
             Some(own.look_s),
         ),
-        counter(one("looks", "", "Looks so far.", Some(own.looks as f64))),
+        counter(one(
+            "looks",
+            "",
+            "Snapshots so far.",
+            Some(own.looks as f64),
+        )),
         counter(one(
             "scrapes",
             "",

@@ -210,7 +210,7 @@ async fn metrics(request: &Request<Incoming>, peer: SocketAddr, shared: &Arc<Sha
     let Ok(page) = looked.await else {
         return plain(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "the look failed; this is a fault of highwater\n",
+            "the snapshot failed; this is a fault of highwater\n",
         );
     };
     let mut answer = Response::builder()

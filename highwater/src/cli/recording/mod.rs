@@ -18,7 +18,7 @@ use watch::Watch;
 
 /// Record every malloc and free of a program into a trace, which `replay` tries on other allocators.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(help_template = super::HELP, before_help = EXAMPLES, after_help = EXIT_CODES)]
 pub struct RecordArgs {
     /// The program to start, and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
@@ -45,8 +45,9 @@ Examples:
   highwater record -- ./server --port 8080            until it ends
   highwater record --for 10m --out day.hwt -- ./server
   highwater trace info day.hwt                        what is in it
-  highwater replay day.hwt --allocators all           its memory under each allocator
+  highwater replay day.hwt --allocators all           its memory under each allocator";
 
+const EXIT_CODES: &str = "\
 The program keeps its terminal, and signals are passed on. A trace holds sizes, times and addresses, no contents.
 
 Exit codes: the program's own, 128 and the signal's number where one ended it; 2 usage; 4 it could not be started or

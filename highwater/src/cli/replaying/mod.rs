@@ -21,7 +21,7 @@ use trace::Trace;
 
 /// Replay a recorded trace on other allocators: the program's memory under each, in a minute.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(help_template = super::HELP, before_help = EXAMPLES, after_help = EXIT_CODES)]
 pub struct ReplayArgs {
     /// The trace, as `record` writes it
     #[arg(value_name = "TRACE")]
@@ -56,8 +56,9 @@ Examples:
   highwater replay server.hwt                         every allocator that is installed
   highwater replay server.hwt --allocators jemalloc,mimalloc@2.1.7
   highwater replay server.hwt --allocators glibc --set glibc:MALLOC_ARENA_MAX=1,2,4
-  highwater allocators add jemalloc@5.3.0             one that is not installed yet
+  highwater allocators add jemalloc@5.3.0             one that is not installed yet";
 
+const EXIT_CODES: &str = "\
 TMPDIR names the folder for the replay's plan, 16 bytes an event.
 
 Exit codes: 0 done; 2 usage; 3 the self-check failed: the recorded memory is not reproduced; 4 could not run.";

@@ -15,39 +15,38 @@ use record::{Folder, Reader};
 
 use report::{Report, against, csv, html, json, junit, markdown, text};
 
-/// Show the verdict of a run, in any format
+/// Print the report of a run: text, HTML, Markdown, JSON, CSV, JUnit
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(help_template = super::HELP, before_help = "\
 Examples:
-  highwater report                                 of the newest run, as `run` printed it
-  highwater report 2026-11-21-relay-1 --format md             for a pull request
-  highwater report latest --format md --output relay/         report.md, its charts beside it
-  highwater report latest --format csv --output relay/        five tables
-  highwater report latest --against 2026-11-21-relay-1
-  highwater report latest --samples > samples.csv
-
-Exit codes: those of `run`: 0 decided, 1 the arm to adopt fails, 3 not decided yet; 4 no such run,
-or its record cannot be read.")]
+  highwater report                                        the newest run, as `run` printed it
+  highwater report 2026-11-21-relay-1 --format md         for a pull request
+  highwater report latest --format md --output relay/     report.md with its charts beside it
+  highwater report latest --format csv --output relay/    five tables
+  highwater report latest --against 2026-11-21-relay-1    compare two runs, arm by arm
+  highwater report latest --samples > samples.csv         every recorded sample", after_help = "\
+Exit codes: as `run`: 0 decided, 1 the arm to adopt fails, 2 usage, 3 undecided; 4 no such run, or
+its record cannot be read.")]
 pub struct ReportArgs {
-    /// The run's folder, its name under --runs, or `latest`
+    /// The run: its folder, its name under --runs, or `latest`
     #[arg(value_name = "RUN", default_value = "latest")]
     pub run: PathBuf,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
-    /// The same as --format json
+    /// Same as --format json
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
     /// Compare arm by arm with another run
     #[arg(long, value_name = "RUN")]
     pub against: Option<PathBuf>,
-    /// Every recorded sample as CSV instead of the verdict
+    /// Print every recorded sample as CSV instead of the report
     #[arg(long, conflicts_with_all = ["format", "json", "against"])]
     pub samples: bool,
-    /// Into this file or folder instead of stdout; md with its charts beside it, csv as several files in a folder
+    /// Write to this file or folder instead of stdout; a folder also gets the charts of md and the five files of csv
     #[arg(long, short, value_name = "PATH")]
     pub output: Option<PathBuf>,
-    /// Where runs are kept
+    /// Folder of the run folders
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub runs: PathBuf,
 }

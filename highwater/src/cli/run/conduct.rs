@@ -374,7 +374,7 @@ impl Conduct<'_> {
             self.take_trials(state, finished)?;
         }
         if self.experiment.probe {
-            self.progress.say("highwater: judging the heaps");
+            self.progress.say("highwater: explaining the heaps");
         }
         let looked = self.watch.finish(self.clock.now());
         self.subject.stop_all("the run is over");
@@ -406,11 +406,11 @@ impl Conduct<'_> {
         let done = Duration::from_nanos((now.0 - settled.0).max(0) as u64) + self.already;
         // Which processes run on other hosts is the collector's to know.
         let mut words = match self.experiment.subject.kind {
-            SubjectKind::Remote => counted(state.looks, "look", "looks"),
+            SubjectKind::Remote => counted(state.looks, "snapshot", "snapshots"),
             _ => format!(
                 "{}, {}",
                 counted(up as u64, "process", "processes"),
-                counted(state.looks, "look", "looks")
+                counted(state.looks, "snapshot", "snapshots")
             ),
         };
         if let Some(deciding) = &self.deciding {

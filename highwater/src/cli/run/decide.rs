@@ -169,11 +169,14 @@ impl Deciding {
     pub fn words(&self) -> String {
         match &self.state.last {
             Some(last) if last.verdict.decided => {
-                format!("{}, but not every arm can be told yet", last.verdict.words)
+                format!(
+                    "{}, but not every arm can be classified yet",
+                    last.verdict.words
+                )
             }
             Some(last) => last.verdict.words.clone(),
             None => format!(
-                "undecided, first judged after {}",
+                "undecided, first decision after {}",
                 written::seconds(self.schedule.first_s + self.warmup_s)
             ),
         }

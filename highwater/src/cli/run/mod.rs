@@ -32,45 +32,44 @@ use record::run::RunEnd;
 use record::{Folder, Reader, Recorder};
 use units::write_duration_exact;
 
-/// Run an experiment: the same service under several arms, side by side, to a verdict
+/// Run an experiment: the same service under several allocators or settings, side by side
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(help_template = super::HELP, before_help = "\
 Examples:
-  highwater run experiments/relay.toml
+  highwater run experiments/relay.toml --dry-run        print the plan, start nothing
+  highwater run experiments/relay.toml                  run it: table, report.html, exit code
   highwater run experiments/relay.toml --set duration=1h --set replicas=3
-  highwater run mine.toml --dry-run
-  highwater run mine.toml --until-decided --at-most 72h
-  highwater run --resume 2026-11-21-relay-1
-
+  highwater run mine.toml --until-decided --at-most 72h stop as soon as the arms are ranked
+  highwater run --resume 2026-11-21-relay-1             continue a run that was interrupted", after_help = "\
 Exit codes: 0 decided, whatever the arms did; 1 the arm named `adopt` fails `verify`;
-2 the experiment file or the call is wrong; 3 not decided yet; 4 could not run.")]
+2 the experiment file or the call is wrong; 3 undecided; 4 could not run.")]
 pub struct RunArgs {
-    /// The experiment file (docs/experiment-file.md)
+    /// The experiment file, TOML
     #[arg(value_name = "EXPERIMENT", required_unless_present = "resume")]
     pub experiment: Option<PathBuf>,
-    /// Overrides a key of the file, `arms.NAME.key` for one arm; may be repeated
+    /// Override a key of the file, such as duration=1h or arms.jemalloc.command=...; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// End as soon as the order of the arms is decided (docs/verdict.md, "When to stop")
+    /// Stop as soon as the arms are ranked and each is known to grow or not
     #[arg(long)]
     pub until_decided: bool,
-    /// The longest that a run until decided may take; without it the duration of the file
+    /// With --until-decided: stop at this time at the latest [default: `duration` of the file]
     #[arg(long, value_name = "TIME", requires = "until_decided", conflicts_with = "resume",
           value_parser = units::parse_seconds)]
     pub at_most: Option<Duration>,
-    /// Print the plan with every command and environment, and run nothing
+    /// Print the plan with every command and environment, and start nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Go on with a run that was broken off: its folder, its name, or `latest`
+    /// Continue a run that was interrupted: its folder, its name, or `latest`
     #[arg(long, value_name = "RUN", conflicts_with_all = ["experiment", "set", "dry_run"])]
     pub resume: Option<PathBuf>,
-    /// Where runs are kept
+    /// Folder of the run folders
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub runs: PathBuf,
-    /// Print the verdict as JSON (highwater.run/1)
+    /// Print JSON (highwater.run/1) instead of text
     #[arg(long, conflicts_with = "dry_run")]
     pub json: bool,
-    /// Print nothing but the verdict
+    /// Print only the verdict: no progress, no paths
     #[arg(long, short)]
     pub quiet: bool,
 }

@@ -50,7 +50,7 @@ fn words(plan: &Experiment, stop: &str) -> String {
         hypothesis => format!("{}: {hypothesis}\n", plan.name),
     };
     out.push_str(&format!(
-        "{}, {} for {} at a look every {}, the first {} left out; seed {}\n",
+        "{}, {} for {} with a snapshot every {}, the first {} left out; seed {}\n",
         written::counted(plan.arms.len() as u64, "arm", "arms"),
         processes_words(plan),
         write_duration_exact(plan.duration),
@@ -94,7 +94,7 @@ fn stop_words(plan: &Experiment) -> String {
     let schedule = Schedule::of(plan);
     let warmup_s = plan.warmup.as_secs_f64();
     format!(
-        "until decided: the first look that may decide after {}, then whenever the window has grown by a \
+        "until decided: the first decision is possible after {}, then whenever the window has grown by a \
          quarter, {} in all; at most {}\n",
         written::seconds(schedule.first_s + warmup_s),
         schedule.count(),

@@ -31,7 +31,7 @@ impl Progress {
         Progress { kind }
     }
 
-    /// `done` of `whole` has passed; `words` say what is going on ("16 processes, 240 looks").
+    /// `done` of `whole` has passed; `words` say what is going on ("16 processes, 240 snapshots").
     pub fn tell(&mut self, done: Duration, whole: Duration, words: &str) {
         match &mut self.kind {
             Kind::Quiet => {}

@@ -102,7 +102,7 @@ fn warnings(experiment: &Experiment, all: &[&Raw], now_s: f64) -> Vec<String> {
     let interval_s = experiment.interval.as_secs_f64();
     if let Some(usual_s) = usual_s.filter(|usual_s| *usual_s > 1.5 * interval_s) {
         warnings.push(format!(
-            "the hosts are scraped every {}, and a look every {} is wanted: looks are as far apart as scrapes",
+            "the hosts are scraped every {}, but `interval` asks for {}: snapshots are as far apart as scrapes",
             written::seconds(usual_s),
             written::seconds(interval_s)
         ));

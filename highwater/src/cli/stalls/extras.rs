@@ -27,20 +27,20 @@ const REQUESTS_BYTES_MAX: u64 = 128 << 20;
 /// Where to write what, and from what.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Extras {
-    /// Slow requests as their sender saw them: CSV with start_ns,end_ns of CLOCK_MONOTONIC, or
-    /// spans in OTLP JSON; read when the watch is over
+    /// Account for these requests, measured by their client: CSV with start_ns,end_ns (CLOCK_MONOTONIC), or spans in
+    /// OTLP JSON. The file is read at the end of the watch
     #[arg(long, value_name = "FILE")]
     pub requests: Option<PathBuf>,
-    /// Slow calls of this function of the program (root; not in Go)
+    /// Account for the slow calls of this function of the program; needs root, not in Go programs
     #[arg(long, value_name = "FUNCTION", conflicts_with = "requests")]
     pub span: Option<String>,
-    /// Write stacks of those that waited, the cause first, with microseconds
+    /// Write off-CPU stacks as folded stacks: cause first, weights in microseconds
     #[arg(long, value_name = "FILE")]
     pub folded: Option<PathBuf>,
-    /// Write a flame graph of the same, an SVG
+    /// Write the same stacks as a flame graph, SVG
     #[arg(long, value_name = "FILE")]
     pub flamegraph: Option<PathBuf>,
-    /// Write the timeline with arrows from waker to waiter, for Perfetto or the Firefox profiler
+    /// Write a timeline in Chrome's trace format, for Perfetto or the Firefox profiler
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 }

@@ -35,19 +35,18 @@ use stalls::stalled::Stall;
 use units::{parse_duration, parse_seconds};
 use verdict::stall::{is_worth_a_row, worth_a_row};
 
-/// Show why requests stall: who held it, and what they were doing
+/// Find why requests stall: which lock or resource, which thread holds it, and in which function
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(help_template = super::HELP, before_help = "\
 Examples:
-  highwater stalls --pid 4242                    thirty seconds of a service that runs
-  highwater stalls --pid 4242 --duration 5m      longer, for a rhythm of minutes
-  highwater stalls --json -- ./service --port 0  start it, watch it to its end
-  highwater stalls --pid 4242 --requests r.csv   where each slow request's time went
-  highwater doctor                               what this machine allows to see
-
-Exit codes: 0 watched, whether there were stalls or not; 2 usage; 4 the process is not there, or may not be watched.")]
+  sudo highwater stalls --pid 4242               watch a running service for 30 s
+  highwater stalls --pid 4242 --mode rootless    without root: your own process
+  highwater stalls --pid 4242 --duration 5m      longer: for stalls that come minutes apart
+  highwater stalls --pid 4242 --requests r.csv   account for the time of each slow request
+  highwater stalls --json -- ./service --port 0  start a program, watch it until it ends", after_help = "\
+Exit codes: 0 watched, with stalls or without; 2 usage; 4 no such process, or no permission.")]
 pub struct StallsArgs {
-    /// The process to watch
+    /// Attach to this running process
     #[arg(
         long,
         value_name = "PID",
@@ -55,25 +54,25 @@ pub struct StallsArgs {
         conflicts_with = "command"
     )]
     pub pid: Option<u32>,
-    /// How long to watch [default: 30s, or to the end of COMMAND]
+    /// How long to watch [default: 30s; with a command, until it ends]
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     pub duration: Option<Duration>,
-    /// The least stall to show [default: three times a thread group's ordinary work, 1 to 100 ms]
+    /// Shortest stall to report [default: three times the usual work of such a thread, within 1 to 100 ms]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub threshold: Option<Duration>,
-    /// One JSON object at the end (highwater.stalls/1)
+    /// Print one JSON object (highwater.stalls/1) instead of text
     #[arg(long)]
     pub json: bool,
-    /// How to watch, instead of the best way that is allowed
+    /// How to watch: ebpf and tracepoints need root, rootless does not [default: the first that is permitted]
     #[arg(long, value_enum)]
     pub mode: Option<ModeWord>,
-    /// Most that the watch may take, percent of the process's CPU time, or of one core if that is more. Over it the
-    /// probes of --span come off if they are most of it; else the watch ends, and what was seen is reported
+    /// CPU time that watching may add, in percent of what the process uses, or of one core if that is more. Above it
+    /// the probes of --span are removed if they cost most; otherwise the watch ends and reports what it saw
     #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = parse_budget)]
     pub budget: f64,
     #[command(flatten)]
     pub extras: Extras,
-    /// A command to start and watch; it is ended with the watch
+    /// Start this command and watch it; it gets SIGTERM when the watch ends
     #[arg(last = true)]
     pub command: Vec<String>,
 }

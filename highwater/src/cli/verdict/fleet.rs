@@ -38,13 +38,13 @@ const UNSETTLED_S: f64 = 30.0;
 /// What to ask a Prometheus for.
 #[derive(Debug, Args)]
 pub struct FleetArgs {
-    /// Judge series of this server: http://HOST:9090
+    /// Read series from this server: http://HOST:9090
     #[arg(long, value_name = "URL")]
     pub prometheus: Option<String>,
-    /// Any expression in PromQL; a plain selector is read sample by sample
+    /// PromQL, instead of --metric and --match; a plain selector is read sample by sample
     #[arg(long, value_name = "PROMQL", requires = "prometheus", conflicts_with_all = ["metric", "matching"])]
     pub query: Option<String>,
-    /// The metric; without it the usual ones of resident memory are tried
+    /// Metric [default: the first found of highwater_rss_bytes, process_resident_memory_bytes, ...]
     #[arg(long, value_name = "NAME", requires = "prometheus")]
     pub metric: Option<String>,
     /// Only series with this label: job=api, pod=~api-.*; may be repeated
@@ -55,10 +55,10 @@ pub struct FleetArgs {
         requires = "prometheus"
     )]
     pub matching: Vec<String>,
-    /// The label whose value is the arm
+    /// Label whose value is the arm
     #[arg(long, value_name = "LABEL", requires = "prometheus")]
     pub arm_label: Option<String>,
-    /// Begin of the window: an instant, or -9d; without it a day before the end
+    /// Start of the window: an instant, or -9d [default: one day before --end]
     #[arg(
         long,
         value_name = "T",
@@ -66,7 +66,7 @@ pub struct FleetArgs {
         allow_hyphen_values = true
     )]
     pub start: Option<String>,
-    /// End of the window: an instant, -1h, or now
+    /// End of the window: an instant, -1h, or now [default: now]
     #[arg(
         long,
         value_name = "T",
@@ -74,13 +74,13 @@ pub struct FleetArgs {
         allow_hyphen_values = true
     )]
     pub end: Option<String>,
-    /// At most one reading in each stretch of this length (60s, or 60); without it every sample is read
+    /// Read at most one sample per step, such as 60s [default: every sample]
     #[arg(long, value_name = "TIME", requires = "prometheus")]
     pub step: Option<String>,
-    /// Longest wait for one answer
+    /// Time limit for one answer of the server
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_seconds)]
     pub timeout: Duration,
-    /// Sent with every request: 'Authorization: Bearer TOKEN'; may be repeated
+    /// HTTP header for every request, such as 'Authorization: Bearer TOKEN'; may be repeated
     #[arg(long, value_name = "NAME: VALUE", requires = "prometheus")]
     pub header: Vec<String>,
 }

@@ -33,8 +33,8 @@ pub fn words(lacking: &BTreeSet<char>) -> String {
     let shown: String = lacking.iter().take(SHOWN).collect();
     let more = if lacking.len() > SHOWN { " ..." } else { "" };
     format!(
-        "no font of this machine has {shown}{more}: boxes in the picture; an .svg is drawn with the fonts of who looks \
-         at it"
+        "no font of this machine has {shown}{more}: boxes in the picture; an .svg uses the fonts \
+         of its viewer"
     )
 }
 

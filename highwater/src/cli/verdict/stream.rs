@@ -326,7 +326,7 @@ impl<'a> Reading<'a> {
                 "more than {HELD_MAX} readings of {} series that do not stand together",
                 self.held.len()
             );
-            let next = "sort the file by id, then they are judged as they come";
+            let next = "sort the file by id, then they are classified as they come";
             return Err(ImportError::new(line, 0, what, next).into());
         }
         Ok(())

@@ -78,7 +78,7 @@ fn say(words: &str, indent: &str, width: Option<usize>, out: &mut impl Write) ->
     }
 }
 
-const HEADER: [&str; 6] = ["", "label", "sure", "level", "per hour", "why"];
+const HEADER: [&str; 6] = ["", "label", "conf.", "level", "MiB/h [95 %]", "why"];
 
 fn wide_table(rows: &[[String; 6]], out: &mut impl Write) -> io::Result<()> {
     let mut table = Table::new();
@@ -137,6 +137,12 @@ fn rows_of(answer: &Answer, arms_only: bool) -> Vec<[String; 6]> {
 
 fn of_series(v: &SeriesVerdict) -> Row<'_> {
     let mut why = with_needs(&v.rule, v.needs.as_deref());
+    if let Some(end) = v.asymptote.filter(|_| v.label == Label::Plateauing) {
+        why += &format!("; levels off at {}", size_of(Some(end)));
+    }
+    if let Some(period) = v.period_s.filter(|_| v.label == Label::Sawtooth) {
+        why += &format!("; period {}", written::seconds(period));
+    }
     if let Some(left) = v.time_to_limit_s {
         why += &format!("; reaches its limit in {}", left_words(left));
     }
@@ -185,7 +191,7 @@ fn slope_of(e: Option<Estimate>) -> String {
     let mib = |v: f64| v / 1_048_576.0;
     e.map_or_else(String::new, |e| {
         format!(
-            "{:+.3} MiB ({:+.3} to {:+.3})",
+            "{:+.3} [{:+.3}, {:+.3}]",
             mib(e.value),
             mib(e.lo),
             mib(e.hi)
@@ -202,7 +208,7 @@ mod tests {
         let row = |id: &str| {
             let why = "the level rises by 3 % or more over the window and still rises at its end"
                 .to_owned();
-            let slope = "+1234.567 MiB (+1000.123 to +1456.789)".to_owned();
+            let slope = "+1234.567 [+1000.123, +1456.789]".to_owned();
             [
                 id.to_owned(),
                 "plateauing".to_owned(),

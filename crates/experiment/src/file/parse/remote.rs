@@ -103,8 +103,8 @@ pub fn check_conditions(checks: &[Check], list: &str, faults: &Faults) {
             _ => continue,
         };
         let message = format!(
-            "[[{list}]] with `{kind}` cannot be tried on processes of other hosts: a remote subject is judged by its \
-             samples"
+            "[[{list}]] with `{kind}` cannot be tried on processes of other hosts: a remote subject is evaluated by \
+             its samples"
         );
         faults.note(Place::WHOLE, message);
     }

@@ -84,7 +84,7 @@ fn check(timing: &Timing, top: &Fields, faults: &Faults) {
         faults.note(place(["duration", "duration"]), message);
     } else if duration < interval * LOOKS_MIN {
         let message = format!(
-            "`duration` {} is shorter than three looks, one every {}; a trend needs at least {}",
+            "`duration` {} is shorter than three snapshots, one every {}; a trend needs at least {}",
             words(duration),
             words(interval),
             words(interval * LOOKS_MIN)
@@ -92,14 +92,14 @@ fn check(timing: &Timing, top: &Fields, faults: &Faults) {
         faults.note(place(["duration", "interval"]), message);
     } else if warmup >= duration {
         let message = format!(
-            "`warmup` {} leaves nothing of `duration` {} to judge",
+            "`warmup` {} leaves nothing of `duration` {} to evaluate",
             words(warmup),
             words(duration)
         );
         faults.note(place(["warmup", "duration"]), message);
     } else if duration - warmup < interval * LOOKS_MIN {
         let message = format!(
-            "`warmup` {} leaves {} of `duration` {} to judge: fewer than three looks, one every {}",
+            "`warmup` {} leaves {} of `duration` {} to evaluate: fewer than three snapshots, one every {}",
             words(warmup),
             words(duration - warmup),
             words(duration),
