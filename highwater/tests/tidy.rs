@@ -272,7 +272,14 @@ fn root() -> PathBuf {
 /// Every Rust source of the workspace that is ours.
 fn sources() -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for folder in ["highwater/src", "crates", "load/src", "probe", "subjects"] {
+    for folder in [
+        "highwater/src",
+        "crates",
+        "load/src",
+        "probe",
+        "replayer",
+        "subjects",
+    ] {
         walk(&root().join(folder), &mut found);
     }
     assert!(

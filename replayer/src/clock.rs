@@ -1,5 +1,5 @@
-//! The clock of the trace, in place of the C library's: purge and decay times elapse as in the recorded program, however
-//! fast the replay is.
+//! The clock of the trace, in place of the C library's: purge and decay times elapse as in the recorded program,
+//! however fast the replay is.
 //!
 //! It starts at the real clock's value: an allocator that has read the time before must not see it go back (jemalloc
 //! would never purge again).

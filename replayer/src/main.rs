@@ -1,8 +1,8 @@
-//! `highwater-replayer PLAN OUTCOME`: makes the allocations of a recorded program, in its threads and their order, on the
-//! allocator that it was started with, and samples its own memory on the trace's clock.
+//! `highwater-replayer PLAN OUTCOME`: makes the allocations of a recorded program, in its threads and their order, on
+//! the allocator that it was started with, and samples its own memory on the trace's clock.
 //!
-//! All that it needs itself lies in mappings of files and in shared memory, so that its anonymous resident memory is the
-//! allocator's alone. It never allocates for itself after the start.
+//! All that it needs itself lies in mappings of files and in shared memory, so that its anonymous resident memory is
+//! the allocator's alone. It never allocates for itself after the start.
 #![no_main]
 
 mod clock;

@@ -239,7 +239,7 @@ fn relay(writer: &mut TraceWriter) {
             .event(from, at + 100, Event::ReallocStart { address })
             .unwrap();
         writer.event(from, at + 200, resized).unwrap();
-        if to > from || to == from {
+        if to >= from {
             writer.event(to, at + 900, Event::Free { address }).unwrap();
         }
     }

@@ -59,6 +59,11 @@ fn lines(trace: &Trace, watched: &Watched) -> Vec<String> {
                 .to_owned(),
         ];
     }
+    if trace.events() == 0 {
+        return vec![
+            "the program made no call of malloc or free: there is nothing to replay".to_owned(),
+        ];
+    }
     let facts = &trace.facts;
     let mut lines = vec![format!(
         "recorded {} of {} in {} into {}: {}, {:.1} bytes an event",

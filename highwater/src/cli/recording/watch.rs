@@ -205,8 +205,8 @@ impl Watch {
     }
 }
 
-/// Whether SIGKILL waits for the main thread, as it does while a process is being ended: its threads go one by one then,
-/// and none of them has ended by itself.
+/// Whether SIGKILL waits for the main thread, as it does while a process is being ended: its threads go one by one
+/// then, and none of them has ended by itself.
 fn is_dying(status: &[u8]) -> bool {
     let text = String::from_utf8_lossy(status);
     let pending = text.lines().find_map(|line| line.strip_prefix("SigPnd:"));

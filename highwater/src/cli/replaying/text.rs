@@ -133,7 +133,7 @@ fn table(report: &Report) -> String {
         .lines()
         .map(|line| line.trim_end().to_owned())
         .collect();
-    let title = "Predicted anonymous memory of the process; CPU and faults are the replay's, without the program's own.";
+    let title = "Predicted anonymous memory of the process. CPU and faults are the replay's alone.";
     format!("{title}\n\n{}", lines.join("\n"))
 }
 
@@ -255,7 +255,8 @@ pub fn problem(end: &End, done_share: f64) -> String {
     }
 }
 
-/// Arms that the replay does not tell apart: in the order of their memory, the longest rows of which every pair is alike.
+/// Arms that the replay does not tell apart: in the order of their memory, the longest rows of which every pair is
+/// alike.
 fn apart(report: &Report) -> Option<String> {
     let rows = forecasts(report);
     let mut rows: Vec<_> = rows
