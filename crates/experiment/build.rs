@@ -1,5 +1,5 @@
-//! Makes files a part of the program where `HIGHWATER_FORMS` names a folder with them, as `make dist` does: a folder for
-//! each C library, with everything that is linked with one. Otherwise they lie beside the program.
+//! Makes files a part of the program where `HIGHWATER_FORMS` names a folder with them, as `make dist` does: a folder
+//! for each C library, with everything that is linked with one. Otherwise they lie beside the program.
 
 use std::path::Path;
 

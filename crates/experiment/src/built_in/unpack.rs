@@ -18,8 +18,8 @@ const HASH_BYTES: usize = 8;
 /// No place took the files.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "highwater's own files cannot be unpacked: {}. Set XDG_CACHE_HOME to a folder that you can write, on a file system that may \
-     hold programs (no noexec)",
+    "highwater's own files cannot be unpacked: {}. Set XDG_CACHE_HOME to a folder that you can write, on a file \
+     system that may hold programs (no noexec)",
     .tried.join("; ")
 )]
 pub struct UnpackError {

@@ -81,8 +81,8 @@ fn one(finding: &OomFinding, out: &mut String) {
         "{}",
         filled(&format!("{cause}: {}.", finding.sentence), "")
     );
-    for doubt in &finding.doubts {
-        let _ = writeln!(out, "{}", filled(&format!("But: {doubt}."), "  "));
+    for reservation in &finding.reservations {
+        let _ = writeln!(out, "{}", filled(&format!("But: {reservation}."), "  "));
     }
     let _ = writeln!(
         out,

@@ -213,18 +213,18 @@ fn repeated(finding: &OomFinding) -> String {
 }
 
 /// What is missing, or puts the sentence in another light.
-pub fn doubts(finding: &OomFinding) -> Vec<String> {
+pub fn reservations(finding: &OomFinding) -> Vec<String> {
     let last = finding.last();
-    let mut doubts = Vec::new();
+    let mut reservations = Vec::new();
     if last.is_allocating_task {
-        doubts.push(
+        reservations.push(
             "it was killed because it asked (vm.oom_kill_allocating_task), whatever its size: the process that \
              grew may be another"
                 .to_owned(),
         );
     }
     if let Some((pid, command)) = last.victim().and_then(|victim| victim.instead_of.as_ref()) {
-        doubts.push(format!(
+        reservations.push(format!(
             "the kernel had chosen {command} (pid {pid}) and killed a child of it, as it did before 5.3"
         ));
     }
@@ -232,7 +232,7 @@ pub fn doubts(finding: &OomFinding) -> Vec<String> {
         let over = beside
             .over_s
             .map_or_else(String::new, |s| format!(" in {}", seconds(s)));
-        doubts.push(format!(
+        reservations.push(format!(
             "from the first kill to the last {} (pid {}) grew from {} to {}{over}: it may be the one that fills \
              the memory",
             beside.command,
@@ -241,11 +241,11 @@ pub fn doubts(finding: &OomFinding) -> Vec<String> {
             bytes(beside.to_bytes as f64)
         ));
     }
-    doubts.extend(fragmented(last));
+    reservations.extend(fragmented(last));
     if last.by == By::Kernel {
-        doubts.extend(last.missing.iter().map(|part| missing(*part).to_owned()));
+        reservations.extend(last.missing.iter().map(|part| missing(*part).to_owned()));
     }
-    doubts
+    reservations
 }
 
 /// It asked for contiguous pages while there was memory.
@@ -264,7 +264,7 @@ fn fragmented(kill: &Kill) -> Option<String> {
         .max_by_key(|zone| zone.free_bytes)?;
     Some(format!(
         "it asked for {} contiguous pages while {} of {} was free: that may be fragmentation, or a zone that the \
-         request may not use, and not a want of memory",
+         request may not use, and no lack of memory",
         1_u32 << order,
         bytes(zone.free_bytes as f64),
         zone.name

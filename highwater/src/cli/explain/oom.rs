@@ -90,7 +90,7 @@ fn limits(reading: &Reading, left_out: u64, boot: &Boot, is_own: bool) -> Vec<St
     let mut notes = Vec::new();
     if reading.lines > 0 && reading.first.is_none() {
         notes.push(
-            "No line begins with a stamp of dmesg, journalctl or syslog: is it a log of the kernel's?".to_owned(),
+            "No line starts with a stamp of dmesg, journalctl or syslog: is it a log of the kernel's?".to_owned(),
         );
     }
     if reading.overwritten > 0 {

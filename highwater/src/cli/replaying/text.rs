@@ -1,4 +1,4 @@
-//! A replay as text: the self-check first, then the arms, what cannot be told apart, and what could not be seen.
+//! A replay as text: the self-check first, then the arms, what is not distinguished, and what could not be seen.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
@@ -284,7 +284,7 @@ fn apart(report: &Report) -> Option<String> {
     }
     (!lines.is_empty()).then(|| {
         let title = format!(
-            "Cannot be told apart (mean memory within {} of each other, or their replays overlap)",
+            "Not distinguished (mean memory within {} of each other, or their replays overlap)",
             percent(TRUSTED_SHARE)
         );
         format!("{title}\n{}", lines.join("\n"))
