@@ -78,7 +78,7 @@ pub unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::
         }
         READS.fetch_add(1, Relaxed);
         let now = start + NOW_NS.load(Relaxed);
-        (*time).tv_sec = (now / 1_000_000_000) as libc::time_t;
+        (*time).tv_sec = (now / 1_000_000_000) as _;
         (*time).tv_nsec = (now % 1_000_000_000) as libc::c_long;
     }
     0

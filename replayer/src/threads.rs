@@ -116,7 +116,7 @@ impl Threads {
                 || libc::pthread_create(&mut handle, &attributes, body, thread as usize as *mut _)
                     != 0;
             libc::pthread_attr_destroy(&mut attributes);
-            on_lane.store(handle, Ordering::Release);
+            on_lane.store(handle as u64, Ordering::Release);
             !failed
         }
     }
