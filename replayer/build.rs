@@ -1,5 +1,5 @@
-//! The clock of the program stands in front of the C library's: allocators find it by its name, so it has to be among the
-//! names that the program exports.
+//! The clock of the program stands in front of the C library's: allocators find it by its name, so it has to be among
+//! the names that the program exports.
 
 fn main() {
     let linker = std::env::var("RUSTC_LINKER").unwrap_or_default();
