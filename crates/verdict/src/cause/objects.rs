@@ -8,7 +8,7 @@ use ::heap::inhabitants::Runtime;
 use findings::{Finding, finding};
 use memory::managed::{ManagedGrowth, TypeGrowth};
 use runtimes::is_of_the_language;
-use units::written::bytes;
+use units::written::{bytes, counted};
 
 /// Share of the process's growth that the objects must explain to be its cause.
 const MOST: f64 = 0.5;
@@ -80,6 +80,11 @@ fn few_bytes(case: &Case, managed: &ManagedGrowth, first: CauseVerdict) -> Cause
 fn without_objects(case: &Case, managed: &ManagedGrowth, first: CauseVerdict) -> CauseVerdict {
     let is_guess =
         first.cause == Cause::Managed && matches!(case.owner, Owner::Runtime(Runtime::Python));
+    if let Some(objects) = managed.objects.filter(|of| of.values < SNAPSHOTS_FEW)
+        && first.cause == Cause::Managed
+    {
+        return read_too_rarely(managed, objects.values, first);
+    }
     let objects = managed.objects.filter(|_| is_guess && !managed.is_partial);
     let all = grown_bytes(case);
     let Some(objects) = objects.filter(|objects| objects.grown < LITTLE * all) else {
@@ -96,6 +101,20 @@ fn without_objects(case: &Case, managed: &ManagedGrowth, first: CauseVerdict) ->
         case.restart
     );
     verdict(Cause::Blind, 0.7, sentence, &next)
+}
+
+/// A large heap, or a busy machine: which types grow is not known yet, and more time would tell.
+fn read_too_rarely(managed: &ManagedGrowth, times: usize, first: CauseVerdict) -> CauseVerdict {
+    let next = format!(
+        "observe longer (--duration): the heap of {} was read {} in this time, and {SNAPSHOTS_FEW} readings tell which \
+         types grow",
+        managed.language.word(),
+        counted(times as u64, "time", "times")
+    );
+    CauseVerdict {
+        undecided: true,
+        ..verdict(first.cause, 0.5, first.sentence, &next)
+    }
 }
 
 /// What the process grew by: RSS, or, where that is not clear, the part that grew most.
