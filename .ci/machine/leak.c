@@ -9,6 +9,8 @@ __attribute__((noinline)) static void lose_a_block(size_t bytes) {
     if (block != NULL) {
         memset(block, 1, bytes);
     }
+    /* A compiler must not see that nobody reads it. */
+    __asm__ volatile("" : : "r"(block) : "memory");
 }
 
 int main(int count, char **words) {
