@@ -19,6 +19,14 @@ pub fn findings(allowed: &Allowed) -> Vec<Finding> {
     ]
 }
 
+/// How to get these capabilities: root in a container may lack them.
+fn get(allowed: &Allowed, capabilities: &str) -> String {
+    match allowed.uid {
+        0 => format!("add {capabilities}"),
+        _ => format!("run as root, or add {capabilities}"),
+    }
+}
+
 fn reads_others(allowed: &Allowed) -> bool {
     allowed.has(Capability::Ptrace)
 }
@@ -43,13 +51,13 @@ fn explain_pid(allowed: &Allowed) -> Finding {
             what,
             "this user's processes: memory, types, holders",
             "other users' processes, and the functions that allocate",
-            "run as root, or add CAP_SYS_PTRACE, CAP_BPF and CAP_PERFMON",
+            &get(allowed, "CAP_SYS_PTRACE, CAP_BPF and CAP_PERFMON"),
         ),
         (false, _) => Finding::lost(
             what,
             "the memory's account alone, from /proc",
             "types, holders and functions",
-            "run as root, or add CAP_SYS_PTRACE",
+            &get(allowed, "CAP_SYS_PTRACE"),
         ),
     }
 }
@@ -88,7 +96,7 @@ fn stalls(allowed: &Allowed) -> Finding {
             what,
             "this user's processes, every switch",
             "who woke whom: holders that no lock word names are inferred",
-            "run as root in the machine's first PID namespace, or add CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE there",
+            "run as root in the machine's first PID namespace, with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE",
         ),
         Mode::None => Finding::lost(
             what,
@@ -107,7 +115,7 @@ fn observe(allowed: &Allowed) -> Finding {
             what,
             "this user's processes",
             "what makes up the memory of others (smaps)",
-            "run as root, or add CAP_SYS_PTRACE",
+            &get(allowed, "CAP_SYS_PTRACE"),
         ),
     }
 }
