@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use observe::container::is_first_pid_namespace;
 use perf_event_open_sys::bindings as perf;
 
 use super::kernel::{Tracing, bpf, event, open_event, uprobe, uprobe_kind};
@@ -12,8 +13,6 @@ const CAP_SYS_PTRACE: u32 = 19;
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
-/// The inode of the first PID namespace (PROC_PID_INIT_INO of the kernel).
-const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// What was tried, and with which result. `Err` holds the kernel's words.
 #[derive(Debug, Clone)]
@@ -86,7 +85,7 @@ impl Allowed {
             cgroup: cgroups(Path::new("/sys/fs/cgroup")),
             pressure: Path::new("/proc/pressure/cpu").exists(),
             btf: Path::new("/sys/kernel/btf/vmlinux").exists(),
-            first_pid_namespace: first_pid_namespace(),
+            first_pid_namespace: is_first_pid_namespace(),
             open_files: open_files(),
             bpf: words(try_bpf()),
             tracepoints: words(try_tracepoint(&tracing)),
@@ -162,11 +161,6 @@ fn cgroups(root: &Path) -> Cgroups {
     } else {
         Cgroups::Missing
     }
-}
-
-fn first_pid_namespace() -> bool {
-    let link = fs::read_link("/proc/self/ns/pid");
-    link.is_ok_and(|link| link.as_os_str() == FIRST_PID_NAMESPACE)
 }
 
 fn open_files() -> u64 {

@@ -6,12 +6,11 @@
 //! `report`, and `highwater explain --oom`.
 //!
 //! [`log`] reads; [`line`] finds the stamp and the text of a line in whichever format; [`blocks`] puts the texts of one
-//! kill together, as mm/oom_kill.c and mm/memcontrol.c of Linux 3.10 to 7.2 print them; [`container`] reads a cgroup's
-//! path; [`now`] reads the cgroup as it is now.
+//! kill together, as mm/oom_kill.c and mm/memcontrol.c of Linux 3.10 to 7.2 print them; [`now`] reads the
+//! cgroup as it is now. Whose cgroup it is, [`observe::container::Owner`] tells from its path.
 
 pub mod blocks;
 mod cgroup_memory;
-pub mod container;
 pub mod kill;
 pub mod line;
 pub mod log;

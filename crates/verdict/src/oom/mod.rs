@@ -13,9 +13,9 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use ::oom::container::Owner;
 use ::oom::kill::{By, Constraint, Kill, Outcome};
 use ::oom::now::CgroupNow;
+use observe::container::Owner;
 
 pub use growth::{Beside, Growth};
 pub use made_of::{Made, Part, made_of, parts};

@@ -5,13 +5,13 @@
 //! `/run/.containerenv` of Podman, `KUBERNETES_SERVICE_HOST`, the paths of the runtimes in `/proc/self/mountinfo` and
 //! `/proc/self/cgroup`.
 
+mod owner;
+
 use std::fs;
 use std::path::Path;
 
-/// Hexadecimal digits of a container's identifier as runtimes write it.
-const ID_DIGITS: usize = 64;
-/// So many of them name it in the runtimes' own listings.
-const ID_SHOWN: usize = 12;
+pub use owner::Owner;
+use owner::{SHORT_ID, is_id};
 
 /// What made the container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +60,10 @@ struct Traces {
     dockerenv: bool,
     containerenv: bool,
     is_pod: bool,
-    /// `/proc/self/mountinfo` and `/proc/self/cgroup`, one after the other.
-    paths: String,
+    /// `/proc/self/mountinfo`, where runtimes mount files of theirs.
+    mounts: String,
+    /// `/proc/self/cgroup`.
+    cgroups: String,
     /// The PID namespace is the machine's first.
     is_first_namespace: bool,
 }
@@ -75,7 +77,8 @@ impl Traces {
             dockerenv: Path::new("/.dockerenv").exists(),
             containerenv: Path::new("/run/.containerenv").exists(),
             is_pod: std::env::var_os("KUBERNETES_SERVICE_HOST").is_some(),
-            paths: text("/proc/self/mountinfo") + &text("/proc/self/cgroup"),
+            mounts: text("/proc/self/mountinfo"),
+            cgroups: text("/proc/self/cgroup"),
             is_first_namespace: is_first_pid_namespace(),
         }
     }
@@ -89,37 +92,50 @@ impl Traces {
     }
 
     fn runtime(&self) -> Option<Runtime> {
-        let names = |words: &[&str]| words.iter().any(|word| self.paths.contains(word));
-        let marked = self.marked.as_deref();
-        if self.is_pod || names(&["/kubelet/pods/", "/kubepods"]) {
+        let mounts = |part: &str| self.mounts.contains(part);
+        let owner = self.owner();
+        let is = |runtime: &str| owner.runtime == Some(runtime);
+        if self.is_pod || owner.pod.is_some() || mounts("/kubelet/pods/") {
             return Some(Runtime::Kubernetes);
         }
-        match marked {
+        match self.marked.as_deref() {
             Some("podman") => Some(Runtime::Podman),
             Some("docker") => Some(Runtime::Docker),
             Some("lxc" | "lxc-libvirt") => Some(Runtime::Lxc),
             Some("systemd-nspawn") => Some(Runtime::Nspawn),
-            _ if self.containerenv || names(&["/libpod-"]) => Some(Runtime::Podman),
-            _ if self.dockerenv || names(&["/docker/containers/", "/docker-"]) => {
+            _ if self.containerenv || is("podman") => Some(Runtime::Podman),
+            _ if self.dockerenv || is("docker") || mounts("/docker/containers/") => {
                 Some(Runtime::Docker)
             }
-            _ if names(&["/lxc/", "/lxc.payload"]) => Some(Runtime::Lxc),
+            _ if is("lxc") => Some(Runtime::Lxc),
             // A namespace of PIDs alone: somebody's unshare, or a runtime that leaves no other trace.
             Some(_) => Some(Runtime::Unknown),
-            None if !self.is_first_namespace => Some(Runtime::Unknown),
+            None if owner.container.is_some() || !self.is_first_namespace => Some(Runtime::Unknown),
             None => None,
         }
     }
 
-    /// The first run of 64 hexadecimal digits in a path of the runtime's.
+    /// What the first path of a container among this process's cgroups says.
+    fn owner(&self) -> Owner {
+        let paths = self
+            .cgroups
+            .lines()
+            .filter_map(|line| line.splitn(3, ':').nth(2));
+        let mut owners = paths.map(Owner::of);
+        let is_container = |owner: &Owner| owner.container.is_some() || owner.pod.is_some();
+        owners.find(is_container).unwrap_or_default()
+    }
+
+    /// From the cgroup, or a folder of a mounted file's path.
     fn id(&self) -> Option<String> {
-        let is_hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
-        let lines = self.paths.lines();
-        let mut runs = lines.flat_map(|line| {
-            line.split(|c| !is_hex(c))
-                .filter(|run| run.len() == ID_DIGITS)
-        });
-        runs.next().map(|run| run[..ID_SHOWN].to_owned())
+        let mounted = || {
+            self.mounts
+                .split(['/', ' '])
+                .find(|part| is_id(part))
+                .map(str::to_owned)
+        };
+        let id = self.owner().container.or_else(mounted)?;
+        Some(id.get(..SHORT_ID).unwrap_or(&id).to_owned())
     }
 }
 
@@ -130,8 +146,8 @@ fn marked(environ: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(value).into_owned()).filter(|value| !value.is_empty())
 }
 
-/// The inode of the first PID namespace (PROC_PID_INIT_INO of the kernel).
-fn is_first_pid_namespace() -> bool {
+/// Whether this process is in the machine's first PID namespace, by its inode (PROC_PID_INIT_INO of the kernel).
+pub fn is_first_pid_namespace() -> bool {
     fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == "pid:[4026531836]")
 }
 
@@ -144,7 +160,8 @@ mod tests {
     fn machine() -> Traces {
         Traces {
             is_first_namespace: true,
-            paths: "23 28 0:21 / /proc rw - proc proc rw\n0::/init.scope\n".to_owned(),
+            mounts: "23 28 0:21 / /proc rw - proc proc rw\n".to_owned(),
+            cgroups: "0::/init.scope\n".to_owned(),
             ..Traces::default()
         }
     }
@@ -160,7 +177,7 @@ mod tests {
             "612 598 0:1 /var/lib/docker/containers/{ID}/hostname /etc/hostname rw - ext4 /dev/vda rw\n"
         );
         let traces = Traces {
-            paths: mount,
+            mounts: mount,
             ..machine()
         };
         let expected = Container {
@@ -172,9 +189,11 @@ mod tests {
 
     #[test]
     fn a_pod_is_more_than_its_container() {
-        let cgroup = format!("0::/kubepods.slice/kubepods-pod7.slice/cri-containerd-{ID}.scope\n");
-        let of = |paths: String, is_pod| Traces {
-            paths,
+        let pod = "8f1c2b7e_4d0a_4c52_9a37_5e0f1b2c3d4e";
+        let cgroup =
+            format!("0::/kubepods.slice/kubepods-pod{pod}.slice/cri-containerd-{ID}.scope\n");
+        let of = |cgroups: String, is_pod| Traces {
+            cgroups,
             is_pod,
             dockerenv: true,
             ..machine()

@@ -1,4 +1,4 @@
-//! What a cgroup's path says: pod, container, unit of systemd.
+//! What a cgroup's path says: pod, container, unit of systemd. In: the path; out: [`Owner`].
 
 /// Whose cgroup it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -110,7 +110,7 @@ fn container_of<'a>(name: &'a str, before: &str) -> Option<(Option<&'static str>
     }
 }
 
-fn is_id(text: &str) -> bool {
+pub(super) fn is_id(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
