@@ -1,7 +1,9 @@
 //! Why a trace cannot be read or written.
 
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 /// What went wrong, where, and what to do next.
 #[derive(Debug, thiserror::Error)]
@@ -30,4 +32,24 @@ pub enum TraceError {
     Exists { path: PathBuf },
     #[error("{} holds no event: {why}", path.display())]
     Empty { path: PathBuf, why: String },
+}
+
+impl TraceError {
+    /// Why a new trace could not be made.
+    pub(crate) fn making(path: &Path, source: io::Error) -> TraceError {
+        let path = path.to_path_buf();
+        match source.kind() {
+            io::ErrorKind::AlreadyExists => TraceError::Exists { path },
+            _ => TraceError::Write { path, source },
+        }
+    }
+}
+
+/// A new file, readable by its user alone.
+pub(crate) fn create_new(path: &Path) -> Result<File, TraceError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(0o600);
+    options
+        .open(path)
+        .map_err(|source| TraceError::making(path, source))
 }

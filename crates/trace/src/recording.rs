@@ -1,10 +1,10 @@
 //! highwater's side of a recording: makes the file, allocates disk blocks ahead of the recorder, adds samples of the
 //! program's memory, and seals the file.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Error, ErrorKind};
 use std::mem::offset_of;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -15,7 +15,7 @@ use trace_abi::{CLOSED, HEADER_BYTES, Header, kind, off_reason, state};
 
 use crate::chunks::{read_payload, scan};
 use crate::damage::Damage;
-use crate::error::TraceError;
+use crate::error::{TraceError, create_new};
 use crate::header::{New, page};
 use crate::samples::{ended_bytes, sample_bytes};
 use crate::ticks::{Clock, calibrate, now, realtime_ns};
@@ -83,18 +83,8 @@ impl Recording {
     /// # Errors
     /// It exists, cannot be made, or the disk is full.
     pub fn create(path: &Path, max_bytes: u64) -> Result<Recording, TraceError> {
-        let failed = |source: Error| match source.kind() {
-            ErrorKind::AlreadyExists => TraceError::Exists {
-                path: path.to_path_buf(),
-            },
-            _ => TraceError::Write {
-                path: path.to_path_buf(),
-                source,
-            },
-        };
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true).mode(0o600);
-        let file = options.open(path).map_err(failed)?;
+        let failed = |source| TraceError::making(path, source);
+        let file = create_new(path)?;
         let mut recording = Recording::begin(file, path, max_bytes).map_err(failed)?;
         if !recording.grow() {
             drop(std::fs::remove_file(path));

@@ -1,9 +1,8 @@
 //! A trace written from events that are in memory: a window of another trace, or one that a test makes up.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Error, ErrorKind};
+use std::fs::File;
 use std::mem::offset_of;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use trace_abi::chunk::{CHUNK_HEADER_BYTES, Chunk, Ended, Sample, next_bytes};
@@ -13,7 +12,7 @@ use trace_abi::{
     kind, state,
 };
 
-use crate::error::TraceError;
+use crate::error::{TraceError, create_new};
 use crate::header::{New, page};
 use crate::samples::{ended_bytes, sample_bytes};
 use crate::ticks::Clock;
@@ -72,25 +71,9 @@ impl TraceWriter {
     /// # Errors
     /// It exists, or cannot be made.
     pub fn create(path: &Path) -> Result<TraceWriter, TraceError> {
-        let failed = |source: Error| match source.kind() {
-            ErrorKind::AlreadyExists => TraceError::Exists {
-                path: path.to_path_buf(),
-            },
-            _ => TraceError::Write {
-                path: path.to_path_buf(),
-                source,
-            },
-        };
-        let mut options = OpenOptions::new();
-        let file = options
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path);
         Ok(TraceWriter {
             path: path.to_path_buf(),
-            file: file.map_err(failed)?,
+            file: create_new(path)?,
             at: HEADER_BYTES,
             threads: Vec::new(),
             samples: Vec::new(),

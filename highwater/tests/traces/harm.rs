@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use testkit::skipped;
 use trace::{Trace, summarise};
 
-use crate::stage::{errors, highwater, is_ready, run, subject, text};
+use crate::stage::{errors, highwater, is_ready, ready, run, subject, text};
 
 fn compare(folder: &Path, program: &str, arguments: &[&str], trace: &str) -> Option<Output> {
     let plain = Command::new(program)
@@ -31,19 +31,10 @@ fn compare(folder: &Path, program: &str, arguments: &[&str], trace: &str) -> Opt
 
 #[test]
 fn threads_forks_signals_and_every_form_of_allocation_are_as_without() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = is_ready()
-        .then(|| subject("manners.c", folder.path()))
-        .flatten()
-    else {
+    let Some((folder, program)) = ready("manners.c") else {
         return;
     };
-    let recorded = compare(
-        folder.path(),
-        program.to_str().unwrap(),
-        &["300"],
-        "manners.hwt",
-    );
+    let recorded = compare(folder.path(), &program, &["300"], "manners.hwt");
     assert_eq!(recorded.unwrap().status.code(), Some(23));
     let trace = Trace::open(&folder.path().join("manners.hwt")).unwrap();
     let summary = summarise(&trace);
@@ -181,21 +172,16 @@ fn signals_are_passed_on() {
 
 #[test]
 fn recording_ends_at_its_time_or_size_and_the_program_goes_on() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = is_ready()
-        .then(|| subject("steady.c", folder.path()))
-        .flatten()
-    else {
+    let Some((folder, program)) = ready("steady.c") else {
         return;
     };
-    let program = program.to_str().unwrap();
     for (option, value, why) in [
         ("--for", "0.4s", "its time was over"),
         ("--max-size", "600KiB", "its largest size"),
     ] {
         let name = format!("{}.hwt", option.trim_matches('-'));
         let words = [
-            "record", option, value, "--out", &name, "--", program, "1200",
+            "record", option, value, "--out", &name, "--", &program, "1200",
         ];
         let recorded = run(folder.path(), &words);
         assert_eq!(
@@ -221,11 +207,7 @@ fn recording_ends_at_its_time_or_size_and_the_program_goes_on() {
 
 #[test]
 fn a_full_disk_ends_recording_and_not_the_program() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = is_ready()
-        .then(|| subject("steady.c", folder.path()))
-        .flatten()
-    else {
+    let Some((folder, program)) = ready("steady.c") else {
         return;
     };
     let disk = folder.path().join("disk");

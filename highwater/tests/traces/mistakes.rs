@@ -1,6 +1,6 @@
 //! What is wrong is said by name, with what to do next, and with the exit code of its kind.
 
-use crate::stage::{errors, is_ready, run};
+use crate::stage::{are_refused, is_ready};
 
 #[test]
 fn mistakes_of_record() {
@@ -26,16 +26,7 @@ fn mistakes_of_record() {
             "no/such/folder.hwt",
         ),
     ];
-    for (words, code, part) in cases {
-        let output = run(folder.path(), words);
-        assert_eq!(
-            output.status.code(),
-            Some(code),
-            "{words:?}: {}",
-            errors(&output)
-        );
-        assert!(errors(&output).contains(part), "{}", errors(&output));
-    }
+    are_refused(folder.path(), &cases);
     assert_eq!(
         std::fs::read(folder.path().join("there.hwt")).unwrap(),
         b"mine"
@@ -81,18 +72,5 @@ fn mistakes_of_trace_and_replay() {
             "has no setting",
         ),
     ];
-    for (words, code, part) in cases {
-        let output = run(folder.path(), words);
-        assert_eq!(
-            output.status.code(),
-            Some(code),
-            "{words:?}: {}",
-            errors(&output)
-        );
-        assert!(
-            errors(&output).contains(part),
-            "{words:?}: {}",
-            errors(&output)
-        );
-    }
+    are_refused(folder.path(), &cases);
 }

@@ -2,25 +2,14 @@
 
 use serde_json::Value;
 
-use crate::stage::{errors, is_ready, run, subject, text};
+use crate::stage::{errors, ready, run, text};
 
 #[test]
 fn a_recorded_program_is_reproduced_and_tried_with_settings() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = is_ready()
-        .then(|| subject("steady.c", folder.path()))
-        .flatten()
-    else {
+    let Some((folder, program)) = ready("steady.c") else {
         return;
     };
-    let words = [
-        "record",
-        "--out",
-        "steady.hwt",
-        "--",
-        program.to_str().unwrap(),
-        "2500",
-    ];
+    let words = ["record", "--out", "steady.hwt", "--", &program, "2500"];
     assert_eq!(run(folder.path(), &words).status.code(), Some(3));
     let words = [
         "replay",
@@ -86,22 +75,10 @@ fn a_recorded_program_is_reproduced_and_tried_with_settings() {
 
 #[test]
 fn a_part_of_a_trace_is_a_trace() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = is_ready()
-        .then(|| subject("steady.c", folder.path()))
-        .flatten()
-    else {
+    let Some((folder, program)) = ready("steady.c") else {
         return;
     };
-    let words = [
-        "record",
-        "-q",
-        "--out",
-        "whole.hwt",
-        "--",
-        program.to_str().unwrap(),
-        "900",
-    ];
+    let words = ["record", "-q", "--out", "whole.hwt", "--", &program, "900"];
     assert_eq!(run(folder.path(), &words).status.code(), Some(3));
     let words = [
         "trace",

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
+use tempfile::TempDir;
 use testkit::skipped;
 
 /// Builds the recorder and the replayer beside the command; `None` (and a line that says so) when that fails.
@@ -50,6 +51,23 @@ pub fn subject(name: &str, folder: &Path) -> Option<PathBuf> {
             skipped("no C compiler");
             None
         }
+    }
+}
+
+/// A folder of its own with a compiled subject in it, once everything is built; `None` (and a line that says so) else.
+pub fn ready(name: &str) -> Option<(TempDir, String)> {
+    let folder = tempfile::tempdir().unwrap();
+    let program = is_ready().then(|| subject(name, folder.path())).flatten()?;
+    Some((folder, program.into_os_string().into_string().unwrap()))
+}
+
+/// Each of these is refused, with this exit code and these words.
+pub fn are_refused(folder: &Path, cases: &[(&[&str], i32, &str)]) {
+    for (words, code, part) in cases {
+        let output = run(folder, words);
+        let said = errors(&output);
+        assert_eq!(output.status.code(), Some(*code), "{words:?}: {said}");
+        assert!(said.contains(part), "{words:?}: {said}");
     }
 }
 
