@@ -4,8 +4,9 @@
 //! to the allocator's, and its rows and tables take room in the caches: 3 to 7 ns a pair where that loop says 1.
 
 use std::ffi::OsStr;
+use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// The hidden word on highwater's command line that runs `pairs::time_pairs`.
@@ -15,6 +16,9 @@ const TRIALS: usize = 5;
 /// A machine that takes longer is too busy to measure on.
 const TRIAL_MAX: Duration = Duration::from_secs(2);
 const ALL_MAX: Duration = Duration::from_secs(4);
+
+/// Of what the dynamic linker says.
+const SAID_MAX: u64 = 4096;
 
 /// Below this is noise: the probe's instructions alone take a nanosecond.
 pub const LEAST_NS: f64 = 1.0;
@@ -109,6 +113,54 @@ pub fn measure(
     })
 }
 
+/// Why no process starts with the library before its allocator; `None`: one does, or the machine is too busy to tell.
+/// The dynamic linker ends a program whose preload asks for a library that is not there.
+/// `program`: one for the same C library, which ends by itself.
+pub fn refusal(program: &Path, library: &Path) -> Option<String> {
+    let mut command = Command::new(program);
+    command
+        .env("LD_PRELOAD", library)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            return Some(format!(
+                "{} does not start here: {error}",
+                program.display()
+            ));
+        }
+    };
+    let status = ended(&mut child, Instant::now() + TRIAL_MAX)?;
+    if status.success() {
+        return None;
+    }
+    let mut said = String::new();
+    let stderr = child.stderr.take().map(|stderr| stderr.take(SAID_MAX));
+    let _ = stderr.map(|mut stderr| stderr.read_to_string(&mut said));
+    let line = said.lines().next().unwrap_or("it says nothing");
+    Some(format!(
+        "a program with {} does not start here: {line}",
+        library.display()
+    ))
+}
+
+/// How it ended; `None`, and it is gone, when it has not by then.
+fn ended(child: &mut Child, until: Instant) -> Option<ExitStatus> {
+    loop {
+        if let Some(status) = child.try_wait().ok()? {
+            return Some(status);
+        }
+        if Instant::now() > until {
+            let _ = child.kill();
+            let _ = child.wait();
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 fn medians(trials: Vec<(f64, f64)>) -> (f64, f64) {
     let (at_once, random) = trials.into_iter().unzip();
     (median(at_once), median(random))
@@ -139,17 +191,53 @@ fn trial(
         None => command.env_remove("LD_PRELOAD"),
     };
     let mut child = command.spawn().ok()?;
-    let until = until.min(Instant::now() + TRIAL_MAX);
-    while child.try_wait().ok()?.is_none() {
-        if Instant::now() > until {
-            let _ = child.kill();
-            let _ = child.wait();
-            return None;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    ended(&mut child, until.min(Instant::now() + TRIAL_MAX))?;
     let output = child.wait_with_output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     let mut numbers = text.split_whitespace().map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A library that asks for one that is gone.
+    fn orphan(folder: &Path) -> Option<std::path::PathBuf> {
+        let source = folder.join("empty.c");
+        std::fs::write(&source, "").ok()?;
+        let build = |name: &str, more: &[&str]| {
+            let mut compile = Command::new("cc");
+            compile
+                .args(["-shared", "-fPIC", "-o"])
+                .arg(folder.join(name));
+            compile.arg(&source).args(more).current_dir(folder);
+            compile
+                .status()
+                .is_ok_and(|status| status.success())
+                .then_some(())
+        };
+        build("libgone.so", &[])?;
+        build("liborphan.so", &["-Wl,--no-as-needed", "-L.", "-lgone"])?;
+        std::fs::remove_file(folder.join("libgone.so")).ok()?;
+        Some(folder.join("liborphan.so"))
+    }
+
+    #[test]
+    fn a_library_that_ends_programs_at_their_start_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(library) = orphan(folder.path()) else {
+            testkit::skipped("no C compiler");
+            return;
+        };
+        let program = Path::new("/bin/true");
+        let why = refusal(program, &library).unwrap();
+        assert!(why.contains("libgone.so"), "{why}");
+        assert_eq!(
+            refusal(program, Path::new("/nowhere.so")),
+            None,
+            "it is ignored"
+        );
+        assert!(refusal(Path::new("/nowhere"), &library).is_some());
+    }
 }

@@ -204,7 +204,9 @@ pub fn probe_for(program: Option<&Program>) -> anyhow::Result<Result<ProbeLibrar
              where it is in {OVERRIDE}"
         )));
     };
-    let problem = program.and_then(|program| preload_problem(program, &probe.library));
+    let of_program = program.and_then(|program| preload_problem(program, &probe.library));
+    let timer = probe.timer.as_deref();
+    let problem = of_program.or_else(|| pair::refusal(timer?, &probe.library));
     Ok(problem.map_or(Ok(probe), Err))
 }
 
