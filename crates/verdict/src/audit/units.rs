@@ -19,7 +19,7 @@ pub fn units(input: &AuditInput) -> Vec<Finding> {
     found
 }
 
-/// Processes whose readings are about 1000 times what they were, from one snapshot to the next and for good: whoever
+/// Processes whose readings are about 1000 times what they were, from one snapshot to the next and for good: what
 /// wrote them changed the unit.
 fn midway(input: &AuditInput) -> Vec<Finding> {
     let changed: Vec<(&ProcessFacts, f64)> = input

@@ -15,7 +15,7 @@ const MOST: f64 = 0.5;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Group {
     Live,
-    /// The live heap beneath its traffic.
+    /// The live heap under its traffic.
     Lasting,
     Retained,
     Stacks,
@@ -70,7 +70,7 @@ fn growing(case: &Case) -> Vec<(Group, Growth)> {
     });
     let mut growing: Vec<(Group, Growth)> = of_parts.collect();
     if !growing.iter().any(|(group, _)| *group == Group::Live) {
-        let lasting = case.beneath_traffic();
+        let lasting = case.under_traffic();
         growing.extend(lasting.map(|growth| (Group::Lasting, growth)));
     }
     growing
@@ -82,11 +82,11 @@ fn live(case: &Case, growth: &Growth, group: Group) -> CauseVerdict {
         return verdict;
     }
     if case.account.live_by != LiveBy::Headers {
-        let beneath = match group {
+        let under = match group {
             Group::Lasting => "under fluctuating load, ",
             _ => "",
         };
-        return heap::judge(case, growth, beneath);
+        return heap::judge(case, growth, under);
     }
     let mut sentence = format!(
         "the live heap grows by {}, by glibc's own headers; without the probe or uprobes it is not known at \

@@ -35,8 +35,8 @@ const SLOW_BYTES_MIN: f64 = 65_536.0;
 /// Callers that the sentence names.
 const CALLERS: usize = 2;
 
-/// Judges the growth of the live heap. `beneath`: what it grows beneath, in words.
-pub fn judge(case: &Case, growth: &Growth, beneath: &str) -> CauseVerdict {
+/// Judges the growth of the live heap. `under`: what it grows under, in words.
+pub fn judge(case: &Case, growth: &Growth, under: &str) -> CauseVerdict {
     let Some(site) = deciding(case) else {
         return nameless(case, growth);
     };
@@ -47,7 +47,7 @@ pub fn judge(case: &Case, growth: &Growth, beneath: &str) -> CauseVerdict {
     if is_lost(site) {
         let (lost, asked) = site.lost.unwrap_or_default();
         let sentence = format!(
-            "leak at {place}: {beneath}the live heap grows by {rate}, {share} of it there, and \
+            "leak at {place}: {under}the live heap grows by {rate}, {share} of it there, and \
              {lost} of {asked} sampled older blocks are unreachable{others}"
         );
         return verdict(Cause::Leak, sure(site, 0.97), sentence, &leak_next(site));
@@ -56,7 +56,7 @@ pub fn judge(case: &Case, growth: &Growth, beneath: &str) -> CauseVerdict {
     let outlives = has_turned_over(site) && site.growth.outlives_its_turnover();
     if case.is_followed() && outlives && !is_larger {
         let sentence = format!(
-            "leak at {place}: {beneath}the live heap grows by {rate}, {share} of it there; {} of what it \
+            "leak at {place}: {under}the live heap grows by {rate}, {share} of it there; {} of what it \
              allocated was freed again, most of that within {}, and what stays still grows (half of it is \
              older than {:.0} s){others}",
             percent(site.growth.freed_share()),
@@ -89,7 +89,7 @@ pub fn judge(case: &Case, growth: &Growth, beneath: &str) -> CauseVerdict {
         None => String::new(),
     };
     let sentence = format!(
-        "{place} fills: {beneath}the live heap grows by {rate}, {share} of it there, and {freed}; \
+        "{place} fills: {under}the live heap grows by {rate}, {share} of it there, and {freed}; \
          {kept}{collected}{others}"
     );
     let next = format!(

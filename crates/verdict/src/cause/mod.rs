@@ -61,7 +61,7 @@ const RETAINED_BYTES_MIN: f64 = 1_048_576.0;
 const RETAINED_HUGE_BYTES_MIN: f64 = 2.0 * 2_097_152.0;
 /// Growth at no certain site below this share of the largest fall is none.
 const TOOTH_SHARE: f64 = 0.5;
-/// Of what grows beneath traffic, or by little of RSS, what sites that only add must tell of, within standard errors
+/// Of what grows under traffic, or by little of RSS, what sites that only add must tell of, within standard errors
 /// of their samples: 96 KiB by four samples explain no 562 KiB of a cache that swings.
 const TOLD_SHARE: f64 = 0.5;
 const TOLD_ERRORS: f64 = 2.0;
@@ -300,8 +300,8 @@ impl Case {
         grown + TOLD_ERRORS * variance.sqrt()
     }
 
-    /// What of the live heap grows beneath traffic that swings: by sites that only add, which tell of most of it.
-    fn beneath_traffic(&self) -> Option<Growth> {
+    /// What of the live heap grows under traffic that swings: by sites that only add, which tell of most of it.
+    fn under_traffic(&self) -> Option<Growth> {
         let is_counted = self.overcount.is_none();
         let lasting = self
             .lasting

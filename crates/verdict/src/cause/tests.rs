@@ -328,7 +328,7 @@ fn what_rises_while_nobody_watches_is_not_flat() {
 }
 
 #[test]
-fn a_site_that_adds_beneath_traffic_that_swings_fills() {
+fn a_site_that_adds_under_traffic_that_swings_fills() {
     let mut case = case(&[(Part::LiveHeap, -2.0)]);
     case.sites = vec![site("listen", 0.2, Some((0, 96)))];
     case.sites[0].growth.grown_bytes = 18.0 * MIB;
