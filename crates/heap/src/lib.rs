@@ -346,7 +346,8 @@ impl HeapReader {
     }
 
     fn open_memory(&self) -> Option<ProcessMemory> {
-        self.folder.open_file("mem").ok().map(ProcessMemory::new)
+        let memory = ProcessMemory::new(self.folder.open_file("mem").ok()?);
+        Some(memory.with_pagemap(self.open_pagemap()))
     }
 
     fn open_pagemap(&self) -> Option<Pagemap> {

@@ -242,8 +242,10 @@ fn divide_heap(look: &HeapLook, ranges: &[Range], account: &mut Account) {
             None if sees.is_some_and(|probe| is_part(&probe)) => (counted, LiveBy::SinceAttached),
             None => (counted, LiveBy::ProbeSampled),
         },
-        None if known > 0.0 => (pages.in_use_bytes, LiveBy::Headers),
-        None => (0.0, LiveBy::Nobody),
+        None => match in_use {
+            Some(in_use) => (in_use, LiveBy::Headers),
+            None => (pages.in_use_bytes, LiveBy::Nobody),
+        },
     };
     // Live bytes lie on occupied pages: what the samples estimate cannot be less than the counter.
     let is_counted = pages.estimated_of_bytes == 0.0;

@@ -9,6 +9,7 @@
 use super::areas::{Class, Range};
 use super::sites::Outstanding;
 use heap::HeapLook;
+use heap::linked::traps::Traps;
 use heap::pages::{PAGE_BYTES, PageBits};
 use heap::probe::Block;
 
@@ -43,6 +44,10 @@ pub fn occupancy(look: &HeapLook, ranges: &[Range], scale: f64) -> Occupancy {
     let mut blocks: Vec<Block> = look.probe.iter().flat_map(|p| p.blocks.clone()).collect();
     blocks.sort_by_key(|block| block.address);
     let with_doubtful = doubtful_are_in_use(look);
+    // Samples of what was allocated since uprobes were put on say nothing of the pages of older blocks.
+    let is_part = |traps: Traps| traps.has_headers() && !traps.at_start;
+    let probe = look.probe.as_ref();
+    let tells_of_all = probe.is_some_and(|probe| !probe.traps.is_some_and(is_part));
     let mut sum = Occupancy::default();
     for range in ranges.iter().filter(|range| range.class == Class::Heap) {
         let walked = walked_span(look, range);
@@ -63,7 +68,7 @@ pub fn occupancy(look: &HeapLook, ranges: &[Range], scale: f64) -> Occupancy {
                 sum.counted_bytes += occupied;
                 sum.in_use_bytes += span.in_use_bytes as f64;
             }
-            (None, Some(bits)) if look.probe.is_some() => {
+            (None, Some(bits)) if tells_of_all => {
                 sum.estimated_of_bytes += resident as f64;
                 sum.occupied_bytes += estimate(bits, range, within(&blocks, range), scale);
             }

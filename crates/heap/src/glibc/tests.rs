@@ -52,6 +52,34 @@ fn blocks_in_use_are_told_from_free_ones() {
     );
 }
 
+/// All pages of it are in RAM by the time that it is read.
+struct Touched(Made);
+
+impl Memory for Touched {
+    fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
+        self.0.read(address, out)
+    }
+
+    fn is_present(&self, _address: u64) -> bool {
+        true
+    }
+}
+
+#[test]
+fn the_last_block_may_begin_on_a_page_that_came_after_the_pages_were_counted() {
+    let (memory, area, mut present) = heap(&[(0x40, 1), (0xfc0, 1), (0x3000, 1)], 0x4000);
+    let mut counted = PageBits::new(area.start, area.end);
+    counted.set(BASE, BASE + 0x1000);
+    // Part of a large buffer that was given back: behind the first page of the last block.
+    counted.set(BASE + 0x3000, BASE + 0x4000);
+    present.insert(BASE, counted);
+    let before = walk(&memory, std::slice::from_ref(&area), &present);
+    assert!(!before.complete, "the page is not there");
+    let now = walk(&Touched(memory), &[area], &present);
+    assert!(now.complete);
+    assert_eq!(now.spans[0].in_use_bytes, 0x1000);
+}
+
 #[test]
 fn a_block_in_a_free_list_is_not_in_use() {
     let blocks = [(0x40, 1), (0x40, 1), (0x1f80, 1)];

@@ -67,12 +67,15 @@ impl<'a> Window<'a> {
         ))
     }
 
-    /// Moves the window to the page of `at` and over the present pages behind it.
+    /// Moves the window to the page of `at` and over the present pages behind it. A page may have come since they were
+    /// counted: the last block of a heap that grows begins on pages that were never written to, and others behind them
+    /// may have been.
     fn fill(&mut self, at: u64) -> Option<()> {
         let start = at & !(PAGE_BYTES - 1);
         let most = (start + WINDOW_BYTES).min(self.end);
         let mut end = start;
-        while end < most && self.present.has(end) {
+        let is_present = |page| self.present.has(page) || self.memory.is_present(page);
+        while end < most && is_present(end) {
             end += PAGE_BYTES;
         }
         if end == start {

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
+use crate::proc::pagemap::{PageState, Pagemap};
+
 /// Longest name that is read out of a foreign memory.
 const NAME_BYTES_MAX: usize = 4096;
 
@@ -15,6 +17,12 @@ const HEADERS_MAX: u16 = 128;
 pub trait Memory {
     /// Fills `out` from `address` on, or says that it cannot.
     fn read(&self, address: u64, out: &mut [u8]) -> Option<()>;
+
+    /// Whether the page of an address is in RAM now, so that reading it changes nothing in the process. `false` where
+    /// that cannot be told.
+    fn is_present(&self, _address: u64) -> bool {
+        false
+    }
 
     fn u32(&self, address: u64) -> Option<u32> {
         let mut bytes = [0; 4];
@@ -78,11 +86,22 @@ impl Memory for Made {
 /// debugger), but this one is not among the system calls that container runtimes filter, and it
 /// needs no unsafe code.
 #[derive(Debug)]
-pub struct ProcessMemory(File);
+pub struct ProcessMemory {
+    mem: File,
+    pagemap: Option<Pagemap>,
+}
 
 impl ProcessMemory {
     pub fn new(mem: OwnedFd) -> ProcessMemory {
-        ProcessMemory(File::from(mem))
+        ProcessMemory {
+            mem: File::from(mem),
+            pagemap: None,
+        }
+    }
+
+    /// With the process's `/proc/PID/pagemap`, which tells what is present.
+    pub fn with_pagemap(self, pagemap: Option<Pagemap>) -> ProcessMemory {
+        ProcessMemory { pagemap, ..self }
     }
 }
 
@@ -92,7 +111,13 @@ impl Memory for ProcessMemory {
         if address > i64::MAX as u64 {
             return None;
         }
-        self.0.read_exact_at(out, address).ok()
+        self.mem.read_exact_at(out, address).ok()
+    }
+
+    fn is_present(&self, address: u64) -> bool {
+        let mut state = [PageState::Absent];
+        let read = |map: &Pagemap| map.states(address, &mut state);
+        self.pagemap.as_ref().and_then(read).is_some() && state == [PageState::Present]
     }
 }
 
