@@ -50,6 +50,12 @@ mod tests {
             )),
             "varnish<..>"
         );
+        let nested =
+            "v8impl::(anonymous namespace)::CallbackWrapperBase::InvokeCallback(v8::Local)";
+        assert_eq!(
+            brief(nested),
+            "v8impl::(anonymous namespace)::CallbackWrapperBase::InvokeCallback"
+        );
         for kept in [
             "shop::Desk::open(int)",
             "forget",

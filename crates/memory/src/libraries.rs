@@ -32,6 +32,44 @@ pub fn behind_libraries(frames: &[Frame], own: usize) -> usize {
     }
 }
 
+/// Where cargo unpacks the sources of dependencies, and which folder behind it is the package's: that of the registry
+/// comes first.
+const PACKAGES: [(&str, usize); 2] = [("/registry/src/", 1), ("/git/checkouts/", 0)];
+
+/// The package that a function's source belongs to: its folder, `/rustc` for Rust's own library. `None`: the program's
+/// own, or not known.
+pub fn package(frame: &Frame) -> Option<&str> {
+    let file = frame.file.as_deref()?;
+    if file.starts_with("/rustc/") || file.contains("/rustlib/src/") {
+        return Some("/rustc");
+    }
+    let inside = |(root, folder): &(&str, usize)| {
+        let (_, path) = file.split_once(root)?;
+        path.split('/').nth(*folder)
+    };
+    PACKAGES.iter().find_map(inside)
+}
+
+/// Of the callers of a function of a dependency, the first of each further package, up to the program's own.
+pub fn first_of_each_package(frames: &[Frame]) -> Vec<&Frame> {
+    let Some(mut inner) = frames.first().and_then(package) else {
+        return Vec::new();
+    };
+    let mut firsts = Vec::new();
+    for frame in frames.iter().filter(|frame| frame.file.is_some()) {
+        let of = package(frame);
+        if of != Some(inner) && of != Some("/rustc") {
+            firsts.push(frame);
+        }
+        match of {
+            Some("/rustc") => {}
+            Some(package) => inner = package,
+            None => break,
+        }
+    }
+    firsts
+}
+
 fn is_main(name: &str) -> bool {
     // What a script of Python does by itself is `<module>`.
     matches!(name, "main" | "<module>") || name.ends_with("::main") || name.ends_with(".main")
@@ -94,6 +132,47 @@ mod tests {
         };
         assert_eq!(behind_libraries(&stack("compress_page"), 0), 4);
         assert_eq!(behind_libraries(&stack("<module>"), 0), 0);
+    }
+
+    #[test]
+    fn callers_are_named_where_a_package_ends() {
+        let of = |name: &str, file: &str| Frame {
+            file: Some(file.into()),
+            ..frame(name, "/srv/app")
+        };
+        const CRATES: &str = "/root/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f";
+        let frames = [
+            of(
+                "init",
+                &format!("{CRATES}/crossbeam-epoch-0.9.21/src/atomic.rs"),
+            ),
+            of(
+                "new",
+                &format!("{CRATES}/crossbeam-epoch-0.9.21/src/atomic.rs"),
+            ),
+            of(
+                "push",
+                &format!("{CRATES}/metrics-util-0.15.1/src/bucket.rs"),
+            ),
+            of("call_once", "/rustc/0123/library/core/src/ops/function.rs"),
+            of(
+                "record",
+                &format!("{CRATES}/metrics-util-0.15.1/src/handles.rs"),
+            ),
+            of("handle_request", "/srv/app/src/main.rs"),
+            of("main", "/srv/app/src/main.rs"),
+        ];
+        let named = |frames: &[Frame]| -> Vec<String> {
+            let firsts = first_of_each_package(frames).into_iter();
+            firsts.filter_map(|frame| frame.function.clone()).collect()
+        };
+        assert_eq!(named(&frames), ["push", "handle_request"]);
+        assert!(named(&frames[5..]).is_empty(), "the program's own function");
+        let checked_out = of(
+            "get",
+            "/root/.cargo/git/checkouts/cache-1f2e/0a1b2c3/src/lib.rs",
+        );
+        assert_eq!(package(&checked_out), Some("cache-1f2e"));
     }
 
     #[test]

@@ -365,7 +365,7 @@ pub(super) fn path_of(name: &str) -> &str {
         match byte {
             b'<' => depth += 1,
             b'>' => depth -= 1,
-            b'(' if depth == 0 && at > start && !name[start..].starts_with("(anonymous") => {
+            b'(' if depth == 0 && at > start && !name[at..].starts_with("(anonymous") => {
                 return &name[start..at];
             }
             b' ' if depth == 0 && !name[at + 1..].starts_with("namespace)") => start = at + 1,

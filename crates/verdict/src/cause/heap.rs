@@ -13,10 +13,12 @@ use super::{Case, Cause, CauseVerdict};
 use memory::blame::is_start;
 use memory::brief::brief;
 use memory::growth::Growth;
+use memory::libraries::first_of_each_package;
 use memory::lost::chance_if_held;
 use memory::rank::{Site, frame_name};
 use memory::wrappers::is_wrapper;
 use symbols::frame::Frame;
+use symbols::python::is_interpreter;
 use units::written::{bytes, bytes_per_hour, nanoseconds, percent};
 
 /// The chance below which so many lost blocks are none of a collection that is held.
@@ -201,24 +203,18 @@ fn others(case: &Case, named_site: &Site) -> String {
     })
 }
 
-/// With the two callers further out that are not wrappers themselves: which use of a function it is.
+/// With two callers further out that are not wrappers themselves: which use of a function it is. Of a function of a
+/// dependency, the first caller outside of that package, and the program's own.
 fn placed(site: &Site) -> String {
-    let outer = site
-        .frames
-        .iter()
-        .skip(1)
-        .filter(|frame| !is_wrapper(frame));
-    let own = site
-        .frames
-        .first()
-        .and_then(|frame| frame.function.as_deref());
-    let mut names: Vec<&str> = Vec::new();
-    for name in outer.filter_map(|frame| frame.function.as_deref()) {
-        let is_new =
-            Some(name) != own && names.last() != Some(&name) && name != "main" && !is_start(name);
-        if is_new && names.len() < CALLERS {
-            names.push(name);
-        }
+    let mut names: Vec<&str> = first_of_each_package(&site.frames)
+        .into_iter()
+        .filter_map(|frame| frame.function.as_deref())
+        .collect();
+    if names.len() > CALLERS {
+        names.drain(CALLERS - 1..names.len() - 1);
+    }
+    if names.is_empty() {
+        names = next_callers(site);
     }
     let through: Vec<String> = site.through.iter().map(name_of).collect();
     let mut place = named(site);
@@ -237,6 +233,32 @@ fn placed(site: &Site) -> String {
         place.push_str(&format!(", called by {}", names.join(" < ")));
     }
     place
+}
+
+/// The nearest that are neither wrappers, nor an interpreter's, nor what every program begins with. Of a module without
+/// symbols, its file.
+fn next_callers(site: &Site) -> Vec<&str> {
+    let Some(own) = site.frames.first() else {
+        return Vec::new();
+    };
+    let is_caller = |frame: &&Frame| !is_wrapper(frame) && !is_interpreter(&frame.module);
+    let mut module = own.module.as_str();
+    let mut names: Vec<&str> = Vec::new();
+    for frame in site.frames.iter().skip(1).filter(is_caller) {
+        let is_other = frame.module != module;
+        module = &frame.module;
+        let name = match frame.function.as_deref() {
+            Some(name) if name == "main" || is_start(name) => continue,
+            None if !is_other => continue,
+            Some(name) => name,
+            None => module.rsplit('/').next().unwrap_or_default(),
+        };
+        let is_new = own.function.as_deref() != Some(name) && names.last() != Some(&name);
+        if is_new && !name.is_empty() && names.len() < CALLERS {
+            names.push(name);
+        }
+    }
+    names
 }
 
 /// `leak (relay.zig:42)`, or `/srv/app+0x1f, which has no symbols`.

@@ -2,6 +2,7 @@
 
 use super::sentence::{rate, retention_next, survivors, verdict};
 use super::{Case, Cause, CauseVerdict, Sight};
+use heap::linked::traps::Traps;
 use memory::account::{LiveBy, Part};
 use memory::growth::Growth;
 use units::written::{bytes, percent};
@@ -126,12 +127,25 @@ fn flat(case: &Case) -> CauseVerdict {
         Sight::Sees => format!(", the live heap {}", bytes(case.account.live)),
         _ => String::new(),
     };
+    let unseen = unseen(case).filter(|_| !few);
+    let of_it = unseen.map_or_else(String::new, |bytes_of| {
+        format!(
+            ", and {} of it was mapped before highwater came: how much of that is in use is not known",
+            bytes(bytes_of)
+        )
+    });
     let sentence = format!(
-        "{told}: RSS is {} after {:.0} s{live}",
+        "{told}: RSS is {} after {:.0} s{live}{of_it}",
         bytes(level),
         case.observed_s
     );
-    let next = if few && case.has_ended {
+    let next = if unseen.is_some() {
+        &format!(
+            "if RSS was lower before, the allocator may keep it: ask its own statistics, or start the program with \
+             the probe, which tells what is live: {}",
+            case.restart
+        )
+    } else if few && case.has_ended {
         "the process ended before growth could be classified: give it work that lasts longer"
     } else if few {
         "observe longer: too few samples to classify growth"
@@ -143,6 +157,15 @@ fn flat(case: &Case) -> CauseVerdict {
         undecided: few,
         ..verdict(Cause::Flat, confidence, sentence, next)
     }
+}
+
+/// Bytes in the mappings of an allocator without headers that can be walked, of which uprobes tell only what was
+/// allocated since they were put on; where that is most of RSS.
+fn unseen(case: &Case) -> Option<f64> {
+    let began_midway = |traps: &Traps| !traps.at_start && !traps.has_headers();
+    case.traps.filter(began_midway)?;
+    let bytes = case.account.anonymous;
+    (bytes > HOLDS * case.account.rss_bytes && bytes > HOLDS_BYTES_MIN).then_some(bytes)
 }
 
 /// RSS rises, and no part of it does for certain.

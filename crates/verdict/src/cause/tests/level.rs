@@ -58,3 +58,24 @@ fn most_of_rss_that_is_free_heap_in_every_snapshot_is_retention_whenever_it_beca
     case.account.held = 39.0 * MIB;
     assert_eq!(judge(&case).cause, Cause::Flat, "20 MiB were live");
 }
+
+#[test]
+fn of_an_allocator_watched_from_midway_flat_does_not_mean_that_all_is_in_use() {
+    let mut attached = case(&[]);
+    attached.account.anonymous = 40.0 * MIB;
+    attached.restart = "highwater explain -- /srv/app".to_owned();
+    let traps = Traps::default();
+    attached.traps = Some(traps);
+    let verdict = judge(&attached);
+    assert_eq!(verdict.cause, Cause::Flat);
+    assert!(verdict.sentence.contains("is not known"), "{verdict:?}");
+    assert!(
+        verdict.next_step.contains("explain -- /srv/app"),
+        "{verdict:?}"
+    );
+    attached.traps = Some(Traps {
+        at_start: true,
+        ..traps
+    });
+    assert!(judge(&attached).next_step.contains("nothing to do"));
+}
