@@ -7,13 +7,13 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::look::EventKind;
 use super::metric;
 use super::page::Page;
-use super::pressure::look_at_pressure;
+use super::pressure::sample_pressure;
 use super::proc::fields::number;
 use super::proc::pace::Pace;
 use super::proc::process::Loss;
+use super::snapshot::EventKind;
 
 /// What was read; what a kernel or a version does not tell is `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -167,7 +167,7 @@ pub fn parse_membership(text: &[u8], controller: &str) -> Option<String> {
     })
 }
 
-/// Looks at one cgroup, look after look.
+/// Looks at one cgroup, snapshot after snapshot.
 #[derive(Debug)]
 pub struct CgroupReader {
     folder: PathBuf,
@@ -188,16 +188,16 @@ impl CgroupReader {
     }
 
     /// Reads when it is due, as its share of one core allows.
-    pub fn look(&mut self, share: f64, page: &mut Page<'_>, losses: &mut Vec<Loss>) {
+    pub fn sample(&mut self, share: f64, page: &mut Page<'_>, losses: &mut Vec<Loss>) {
         if self.pace.is_due(page.time()) {
             let begin = Instant::now();
-            self.look_now(page, losses);
+            self.sample_now(page, losses);
             self.pace.book(page.time(), begin.elapsed(), share);
         }
     }
 
     /// Reads in any case: the process has just ended, and the cgroup may tell why.
-    pub fn look_now(&mut self, page: &mut Page<'_>, losses: &mut Vec<Loss>) {
+    pub fn sample_now(&mut self, page: &mut Page<'_>, losses: &mut Vec<Loss>) {
         const WHAT: &str = "cgroup (memory, limit, OOM kills, throttling)";
         if self.folders.is_none() {
             self.folders = find_folders(&self.folder);
@@ -214,7 +214,7 @@ impl CgroupReader {
             Ok(cgroup) => {
                 write_cgroup(&cgroup, page);
                 if let Folders::V2(folder) = folders {
-                    look_at_pressure(folder, ".pressure", page);
+                    sample_pressure(folder, ".pressure", page);
                 }
                 self.tell_oom_kills(cgroup.oom_kills, page);
             }

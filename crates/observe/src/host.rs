@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::metric;
 use super::page::Page;
-use super::pressure::look_at_pressure;
+use super::pressure::sample_pressure;
 use super::proc::ProcRoot;
 use super::proc::fields::{Malformed, kib_in_bytes, lines, number};
 use super::proc::stat::tick_ns;
@@ -74,8 +74,8 @@ impl Machine {
 }
 
 /// Reads how the machine is doing. `Err` says which file failed.
-pub fn look_at_host(proc: &ProcRoot, page: &mut Page<'_>) -> Result<(), String> {
-    look_at_pressure(&proc.path().join("pressure"), "", page);
+pub fn sample_host(proc: &ProcRoot, page: &mut Page<'_>) -> Result<(), String> {
+    sample_pressure(&proc.path().join("pressure"), "", page);
     let read = |name: &str| {
         proc.read(name)
             .map_err(|error| format!("/proc/{name}: {error}"))

@@ -39,7 +39,7 @@ pub fn parse_pressure(text: &[u8]) -> Result<Pressure, Malformed> {
 }
 
 /// The files of one level; those that are missing (kernel without PSI, cgroup v1) are left out.
-pub fn look_at_pressure(folder: &Path, suffix: &str, page: &mut Page<'_>) {
+pub fn sample_pressure(folder: &Path, suffix: &str, page: &mut Page<'_>) {
     let read = |name: &str| {
         let text = std::fs::read(folder.join(format!("{name}{suffix}"))).ok()?;
         parse_pressure(&text).ok()

@@ -1,4 +1,4 @@
-//! What is remembered of one target between two looks.
+//! What is remembered of one target between two snapshots.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,6 @@ use super::fact::library::Libraries;
 use super::fact::liveness::Liveness;
 use super::fact::prover::{Means, Prover};
 use super::load_lines::{Bridge, LoadTail};
-use super::look::{EventKind, Role, Target, TimeNs};
 use super::metric;
 use super::openmetrics::fetch::Fetched;
 use super::openmetrics::series::Metrics;
@@ -15,6 +14,7 @@ use super::page::Page;
 use super::proc::ProcRoot;
 use super::proc::process::{Ended, Loss, ProcessReader, Shares, Vital};
 use super::proc::tasks::Counts;
+use super::snapshot::{EventKind, Role, Target, TimeNs};
 
 /// One process under observation.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub struct Carried {
     pub load_until: Option<TimeNs>,
 }
 
-/// What one process may use of the observer at one look.
+/// What one process may use of the observer at one snapshot.
 pub struct Allowance<'a> {
     pub shares: Shares,
     /// Part of one core for rereading its maps.
@@ -58,7 +58,7 @@ pub struct Allowance<'a> {
 }
 
 impl Watched {
-    /// `keep`: descriptors may stay open between looks.
+    /// `keep`: descriptors may stay open between snapshots.
     pub fn new(root: &ProcRoot, target: &Target, keep: bool) -> Watched {
         let seed = target.process.0;
         Watched {
@@ -95,20 +95,20 @@ impl Watched {
         }
     }
 
-    pub fn look(&mut self, target: &Target, mut allowed: Allowance<'_>, page: &mut Page<'_>) {
+    pub fn sample(&mut self, target: &Target, mut allowed: Allowance<'_>, page: &mut Page<'_>) {
         let mut losses = Vec::new();
         if !self.ended {
-            self.look_at_process(target, &mut allowed, page, &mut losses);
+            self.sample_process(target, &mut allowed, page, &mut losses);
         }
         // A load program prints its last line and ends: the file outlives it.
         if let Some(load) = &mut self.load {
-            load.look(allowed.bridge, page, &mut losses);
+            load.sample(allowed.bridge, page, &mut losses);
         }
         self.say(losses, page);
         self.reader.rest();
     }
 
-    fn look_at_process(
+    fn sample_process(
         &mut self,
         target: &Target,
         allowed: &mut Allowance<'_>,
@@ -116,7 +116,10 @@ impl Watched {
         losses: &mut Vec<Loss>,
     ) {
         let (shares, now) = (allowed.shares, page.time());
-        match self.reader.look(now, shares, allowed.buffer, page, losses) {
+        match self
+            .reader
+            .sample(now, shares, allowed.buffer, page, losses)
+        {
             Ok(Some(vital)) => self.follow(target, &vital, allowed, page, losses),
             Ok(None) => {}
             Err(ended) => {
@@ -126,8 +129,8 @@ impl Watched {
         }
         match &mut self.cgroup {
             // Its cgroup may be gone with it: that is no loss to speak of.
-            Some(cgroup) if self.ended => cgroup.look_now(page, &mut Vec::new()),
-            Some(cgroup) => cgroup.look(allowed.share_cgroup, page, losses),
+            Some(cgroup) if self.ended => cgroup.sample_now(page, &mut Vec::new()),
+            Some(cgroup) => cgroup.sample(allowed.share_cgroup, page, losses),
             None => {}
         }
     }
@@ -137,7 +140,7 @@ impl Watched {
         let mut losses = Vec::new();
         page.value(metric::METRICS_FETCH, fetched.took.as_nanos() as u64);
         match &fetched.page {
-            Ok(text) => self.metrics.look(text, page, &mut losses),
+            Ok(text) => self.metrics.sample(text, page, &mut losses),
             Err(why) => losses.push(Loss {
                 what: "the metrics endpoint",
                 why: why.clone(),
@@ -173,7 +176,7 @@ impl Watched {
         if target.role != Role::Subject {
             return;
         }
-        self.liveness.look(vital, allowed.hung_after_ns, page);
+        self.liveness.sample(vital, allowed.hung_after_ns, page);
         let path = self.reader.path().to_path_buf();
         if let Some(folder) = self.reader.folder() {
             let libraries = &mut *allowed.libraries;
@@ -183,7 +186,7 @@ impl Watched {
                 libraries,
                 share: allowed.share_maps,
             };
-            self.prover.look(target, vital, means, page, losses);
+            self.prover.sample(target, vital, means, page, losses);
         }
     }
 

@@ -7,28 +7,28 @@ use std::time::Instant;
 use super::arm::not_the_arm;
 use super::library::Libraries;
 use super::proof::{Answer, Proof, ProofReader, Unproved};
-use crate::look::{EventKind, Target};
 use crate::page::Page;
 use crate::proc::open::{Folder, Lost};
 use crate::proc::pace::Pace;
 use crate::proc::process::{Loss, Vital};
 use crate::proc::stat::Image;
+use crate::snapshot::{EventKind, Target};
 
-/// Looks that wait for a dynamic linker at work, before the maps must do.
-const EARLY_LOOKS_MAX: u32 = 10;
+/// Snapshots that wait for a dynamic linker at work, before the maps must do.
+const EARLY_SNAPSHOTS_MAX: u32 = 10;
 /// Other exporters of malloc that are named in a fact.
 const OTHERS_MAX: usize = 8;
 
 /// Keeps the proof of one process up to date.
 ///
-/// The full proof is read at the first look, and again when `exec` drew new addresses (seen in
-/// stat at every look, for nothing) or when the mapped code files changed (maps, read at a slower
+/// The full proof is read at the first snapshot, and again when `exec` drew new addresses (seen in
+/// stat at every snapshot, for nothing) or when the mapped code files changed (maps, read at a slower
 /// rate, as its cost allows).
 #[derive(Debug)]
 pub struct Prover {
     image: Option<Image>,
     digest: String,
-    early_looks: u32,
+    early_snapshots: u32,
     maps_pace: Pace,
     /// Facts as last written.
     told: HashMap<&'static str, String>,
@@ -50,14 +50,14 @@ impl Prover {
         Prover {
             image: None,
             digest: String::new(),
-            early_looks: 0,
+            early_snapshots: 0,
             maps_pace: Pace::new(seed.wrapping_mul(7)),
             told: HashMap::new(),
             mismatch: None,
         }
     }
 
-    pub fn look(
+    pub fn sample(
         &mut self,
         target: &Target,
         vital: &Vital,
@@ -70,7 +70,7 @@ impl Prover {
             return;
         }
         if !same_image {
-            self.early_looks = 0;
+            self.early_snapshots = 0;
         }
         let begin = Instant::now();
         let share = means.share;
@@ -96,7 +96,7 @@ impl Prover {
                 self.judge(wrong, page);
             }
             Err(Unproved::Early) => {
-                self.early_looks += 1;
+                self.early_snapshots += 1;
                 self.maps_pace.hurry();
             }
             Err(Unproved::Lost(Lost::Gone)) => {}
@@ -115,7 +115,9 @@ impl Prover {
         if same_image && proved && reader.read_maps()?.digest() == self.digest {
             return Ok(None);
         }
-        reader.prove(self.early_looks < EARLY_LOOKS_MAX).map(Some)
+        reader
+            .prove(self.early_snapshots < EARLY_SNAPSHOTS_MAX)
+            .map(Some)
     }
 
     /// Says each change from right to wrong, and from one wrong to another, once.

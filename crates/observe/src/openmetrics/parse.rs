@@ -16,7 +16,7 @@ const LABELS_MAX: usize = 500_000;
 /// Labels of one series, ordered by name.
 pub type Labels = Vec<(String, String)>;
 
-/// One line of the text. Timestamps and exemplars are left out: the time of the look counts.
+/// One line of the text. Timestamps and exemplars are left out: the time of the snapshot counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     pub name: String,
@@ -161,7 +161,7 @@ fn parse_quoted(text: &str) -> Option<(String, &str)> {
 }
 
 impl Series {
-    /// `NAME{a="x",b="y"}`: the same text for the same series at every look.
+    /// `NAME{a="x",b="y"}`: the same text for the same series at every snapshot.
     pub fn full_name(&self) -> String {
         full_name(&self.name, &self.labels)
     }

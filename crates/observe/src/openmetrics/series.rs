@@ -16,7 +16,7 @@ pub const NAME_BYTES_MAX: usize = 400;
 /// What is remembered of one endpoint.
 #[derive(Debug, Default)]
 pub struct Metrics {
-    /// First come, and from then on always: a label that changes from look to look (a request id)
+    /// First come, and from then on always: a label that changes from snapshot to snapshot (a request id)
     /// must not push out what was there before.
     admitted: HashSet<String>,
     histograms: Histograms,
@@ -24,7 +24,7 @@ pub struct Metrics {
 
 impl Metrics {
     /// Writes down one page.
-    pub fn look(&mut self, text: &str, page: &mut Page<'_>, losses: &mut Vec<Loss>) {
+    pub fn sample(&mut self, text: &str, page: &mut Page<'_>, losses: &mut Vec<Loss>) {
         let exposition = parse_exposition(text);
         if let Some(bad) = &exposition.first_bad {
             let why = format!("{} lines, the first is {bad:?}", exposition.bad_lines);
@@ -58,7 +58,7 @@ impl Metrics {
         }
         for row in self
             .histograms
-            .look(page.process(), page.time(), &exposition)
+            .sample(page.process(), page.time(), &exposition)
         {
             page.histogram(row);
         }

@@ -1,4 +1,4 @@
-//! One process at one look: what /proc tells of it.
+//! One process at one snapshot: what /proc tells of it.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -11,11 +11,11 @@ use super::rollup::parse_rollup;
 use super::stat::{Stat, parse_stat};
 use super::status::{Status, parse_status};
 use super::tasks::{Counts, TaskSums, parse_schedstat, read_tasks};
-use crate::look::TimeNs;
 use crate::metric;
 use crate::page::Page;
+use crate::snapshot::TimeNs;
 
-/// What the readings of one process may cost at this look, as parts of one core.
+/// What the readings of one process may cost at this snapshot, as parts of one core.
 #[derive(Debug, Clone, Copy)]
 pub struct Shares {
     pub tasks: f64,
@@ -40,22 +40,22 @@ pub struct Loss {
     pub why: String,
 }
 
-/// What the other parts of a look want to know of a living process.
+/// What the other parts of a snapshot want to know of a living process.
 #[derive(Debug, Clone)]
 pub struct Vital {
     pub stat: Stat,
-    /// Sums over the threads, when they were walked at this look.
+    /// Sums over the threads, when they were walked at this snapshot.
     pub counts: Option<Counts>,
 }
 
-/// Reads one process, look after look.
+/// Reads one process, snapshot after snapshot.
 #[derive(Debug)]
 pub struct ProcessReader {
     path: PathBuf,
     pid: i32,
     start_ticks: u64,
     tick_ns: u64,
-    /// Whether descriptors stay open between looks.
+    /// Whether descriptors stay open between snapshots.
     keep: bool,
     folder: Option<Folder>,
     sums: TaskSums,
@@ -64,7 +64,7 @@ pub struct ProcessReader {
 }
 
 impl ProcessReader {
-    /// `seed` differs from process to process, to spread the costly readings over the looks.
+    /// `seed` differs from process to process, to spread the costly readings over the snapshots.
     pub fn new(root: &ProcRoot, pid: i32, start_ticks: u64, keep: bool, seed: i64) -> Self {
         ProcessReader {
             path: root.process(pid),
@@ -84,7 +84,7 @@ impl ProcessReader {
         self.sums.carry(recorded);
     }
 
-    /// The open folder, for the readings that are not made here; `None` before the first look.
+    /// The open folder, for the readings that are not made here; `None` before the first snapshot.
     pub fn folder(&self) -> Option<&Folder> {
         self.folder.as_ref()
     }
@@ -98,15 +98,15 @@ impl ProcessReader {
         self.keep
     }
 
-    /// Lets go of the descriptors at the end of a look, unless they may stay open.
+    /// Lets go of the descriptors at the end of a snapshot, unless they may stay open.
     pub fn rest(&mut self) {
         if !self.keep {
             self.folder = None;
         }
     }
 
-    /// Reads and writes down one look. Losses are told each time; the caller says them once.
-    pub fn look(
+    /// Reads and writes down one snapshot. Losses are told each time; the caller says them once.
+    pub fn sample(
         &mut self,
         now: TimeNs,
         shares: Shares,
@@ -153,7 +153,7 @@ impl ProcessReader {
         Ok(Some(Vital { stat, counts }))
     }
 
-    /// The outer error ends the process for us; the inner one is a look without it.
+    /// The outer error ends the process for us; the inner one is a snapshot without it.
     fn read_stat(&mut self, buffer: &mut Vec<u8>) -> Result<Result<Stat, Loss>, Ended> {
         const WHAT: &str = "stat (everything)";
         let lost = |lost| match lost {
@@ -273,7 +273,7 @@ fn living_thread(folder: &Folder, stat: &Stat, pid: i32) -> Option<String> {
     Some(format!("task/{tid}"))
 }
 
-/// A process that ends between two readings of one look is no loss: the next look says so.
+/// A process that ends between two readings of one snapshot is no loss: the next snapshot says so.
 fn loss(what: &'static str, lost: Lost) -> Option<Loss> {
     match lost {
         Lost::Gone => None,
