@@ -37,7 +37,7 @@ pub enum What {
     /// Left its CPU to wait.
     Blocked(Wait),
     /// What the present wait is about, learnt while it lasts.
-    Look(Wait),
+    Sample(Wait),
     /// Became runnable, made so by `by`; `release` is the waker's stack at that moment, when known.
     Woken {
         by: Waker,
@@ -126,33 +126,33 @@ impl Wait {
         }
     }
 
-    /// What is known after another look: the newer word, except where it is silent.
-    pub fn joined(self, look: Wait) -> Wait {
+    /// What is known after another sample: the newer word, except where it is silent.
+    pub fn joined(self, sample: Wait) -> Wait {
         let or = |new, old| if new != 0 { new } else { old };
         // Whether clients are among what is waited for: the words were of what was known then.
-        let pair = [self.kind, look.kind];
+        let pair = [self.kind, sample.kind];
         let anew = pair == [WaitKind::Outbound, WaitKind::Inbound];
         Wait {
-            kind: match look.kind {
+            kind: match sample.kind {
                 WaitKind::Unknown => self.kind,
                 known => known,
             },
-            object: match look.object {
+            object: match sample.object {
                 0 => self.object,
                 known => known,
             },
-            holder: look.holder.or(self.holder),
+            holder: sample.holder.or(self.holder),
             doing: if anew {
-                look.doing
+                sample.doing
             } else {
-                or(look.doing, self.doing)
+                or(sample.doing, self.doing)
             },
-            stack: or(look.stack, self.stack),
-            place: or(look.place, self.place),
-            allocator: self.allocator || look.allocator,
-            timed: self.timed || look.timed,
-            limit_ns: self.limit_ns.max(look.limit_ns),
-            shared: self.shared || look.shared,
+            stack: or(sample.stack, self.stack),
+            place: or(sample.place, self.place),
+            allocator: self.allocator || sample.allocator,
+            timed: self.timed || sample.timed,
+            limit_ns: self.limit_ns.max(sample.limit_ns),
+            shared: self.shared || sample.shared,
         }
     }
 }

@@ -357,7 +357,7 @@ fn leaf_of(lines: &Timelines, share: &Share, wait: &Segment) -> Leaf {
         }
         if leaf.stack == 0 && share.release == 0 {
             // Without privileges nothing is seen of a thread that is in the kernel, on a CPU.
-            leaf.held = thread.looked_at(wait.start_ns, wait.end_ns);
+            leaf.held = thread.sampled_stack(wait.start_ns, wait.end_ns);
         }
     }
     leaf

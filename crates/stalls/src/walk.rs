@@ -22,7 +22,7 @@ const DEPTH_MAX: usize = 128;
 const CALL_NS: u64 = 1_000_000;
 /// Stretches of a helper's time since it was called; a reply comes in a few.
 const CALL_STEPS_MAX: u32 = 256;
-/// Holders are read from the locks' own words at looks, each thread's at another time: a circle that lasts for less may
+/// Holders are read from the locks' own words at samples, each thread's at another time: a circle that lasts for less may
 /// be one of holders that never were at the same time.
 const DEADLOCK_LEAST_NS: u64 = 1_000_000_000;
 

@@ -158,7 +158,7 @@ impl Watch {
             }
             (known.blocked, known.running_since_ns, known.counts) = (None, None, counts);
             self.tell(gap.from_ns + 1, tid, What::Unsure);
-            self.look_first(tid);
+            self.sample_first(tid);
         }
     }
 
@@ -284,7 +284,7 @@ impl Watch {
             wait,
             call: None,
             registers: None,
-            looked: false,
+            sampled: false,
         });
         self.tell(at_ns, tid, What::Blocked(wait));
     }
