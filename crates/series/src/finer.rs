@@ -1,4 +1,4 @@
-//! A second look between the grid points. When noise is small, the nearest time constant of a coarse grid
+//! A second search between the grid points. When noise is small, the nearest time constant of a coarse grid
 //! leaves a misfit that a richer family could win by; so the best shape of each family gets neighbours.
 
 use std::collections::BTreeMap;

@@ -78,7 +78,7 @@ impl Study {
         });
     }
 
-    /// A look at a sparse choice of shapes only: enough to choose between ways to cut the same bins.
+    /// A fit of a sparse choice of shapes only: enough to choose between ways to cut the same bins.
     pub fn sketch(&mut self, shapes: &Shapes) -> Fit {
         let all: Vec<usize> = (0..self.noises.len()).collect();
         self.tried(&shapes.sparse(), &all, false).fit

@@ -1,4 +1,4 @@
-//! Bins made ready for the fit: scaled, with the candidates that suit them, and a first look.
+//! Bins made ready for the fit: scaled, with the candidates that suit them, and a coarse fit.
 
 use series::bins::Bin;
 use series::fit::Fit;
@@ -76,8 +76,8 @@ pub struct Scaled {
     pub readings: f64,
 }
 
-/// A first look at the bins: a sparse choice of shapes, enough to compare ways to look at the same bins.
-pub struct Glance {
+/// A coarse fit of the bins: a sparse choice of shapes, enough to compare ways to look at the same bins.
+pub struct CoarseFit {
     scaled: Scaled,
     shapes: Shapes,
     study: Study,
@@ -85,10 +85,10 @@ pub struct Glance {
     few: bool,
 }
 
-impl Glance {
-    /// Takes it; `None` when there are too few bins, or no time passes. `like` is a look at the same bins
+impl CoarseFit {
+    /// Takes it; `None` when there are too few bins, or no time passes. `like` is a fit of the same bins
     /// with other cycles, of which the columns are the same.
-    pub fn at(view: &View, like: Option<&Glance>) -> Option<Glance> {
+    pub fn at(view: &View, like: Option<&CoarseFit>) -> Option<CoarseFit> {
         let (scaled, window) = scale(view)?;
         let shapes = candidates(view, &window, scaled.span_s);
         let mut study = match like {
@@ -100,7 +100,7 @@ impl Glance {
         } else {
             study.sketch(&shapes)
         };
-        Some(Glance {
+        Some(CoarseFit {
             scaled,
             shapes,
             study,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::glance::{DAY_S, GRAINS, Glance, Scaled, View};
+use super::coarse::{CoarseFit, DAY_S, GRAINS, Scaled, View};
 use super::{Label, Rules};
 use series::estimate::Estimate;
 use series::fit::{Candidate, Fit};
@@ -132,12 +132,12 @@ pub struct Drawn {
 
 /// Forms the opinion; `None` when there are too few bins, or no time passes.
 pub fn opinion(view: &View, rules: &Rules) -> Option<Opinion> {
-    conclude(Glance::at(view, None)?, view, rules)
+    conclude(CoarseFit::at(view, None)?, view, rules)
 }
 
-/// The same, where a first look was taken.
-pub fn conclude(glance: Glance, view: &View, rules: &Rules) -> Option<Opinion> {
-    let (scaled, window, fitted) = glance.fit();
+/// The same, where a coarse fit was made.
+pub fn conclude(coarse: CoarseFit, view: &View, rules: &Rules) -> Option<Opinion> {
+    let (scaled, window, fitted) = coarse.fit();
     if fitted.candidates.is_empty() {
         return None;
     }

@@ -38,7 +38,7 @@ fn case(growths: &[(Part, f64)]) -> Case {
     };
     Case {
         observed_s: 60.0,
-        looks: 60,
+        snapshots: 60,
         account,
         growth: growths
             .iter()
@@ -427,7 +427,7 @@ fn a_vector_that_doubles_has_not_turned_over() {
 }
 
 #[test]
-fn too_few_looks_are_undecided() {
+fn too_few_snapshots_are_undecided() {
     let mut few = case(&[]);
     few.rss = None;
     let verdict = judge(&few);
