@@ -14,8 +14,8 @@ use super::shelf::Rollout;
 use super::systemd::Host;
 use super::unit::Unit;
 
-/// From one look at an instance to the next.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// From one snapshot of an instance to the next.
+const SNAPSHOT_EVERY: Duration = Duration::from_millis(100);
 /// A process that runs something else is believed after this long: systemd shows the new process before it has
 /// become the program, and a wrapper script may run first.
 const OTHER_MAX: Duration = Duration::from_secs(5);
@@ -136,7 +136,7 @@ fn bring_up(means: &mut Means<'_>, plan: &Plan, instance: &Instance) -> Result<S
         && matches!(
             means
                 .witness
-                .look(means.host, plan, before.main_pid, &instance.environment),
+                .inspect(means.host, plan, before.main_pid, &instance.environment),
             Seen::Arm(_)
         )
         && before.main_pid != instance.pid;
@@ -195,7 +195,7 @@ pub(super) fn wait_until_well(
                 plan.timing.health_s
             ));
         }
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(SNAPSHOT_EVERY);
     }
 }
 
@@ -227,7 +227,10 @@ fn is_well(
     }
     let proof = match environment {
         None => format!("pid {} is active", unit.main_pid),
-        Some(wanted) => match means.witness.look(means.host, plan, unit.main_pid, wanted) {
+        Some(wanted) => match means
+            .witness
+            .inspect(means.host, plan, unit.main_pid, wanted)
+        {
             Seen::Arm(words) => words,
             Seen::Other(why) => return Err(Unwell::Other(why)),
             Seen::Unknown(why) => return Err(Unwell::NotYet(why)),
@@ -249,7 +252,7 @@ pub(super) fn rest(pause_s: f64, stop: &AtomicBool) -> bool {
         if stop.load(Ordering::Relaxed) {
             return false;
         }
-        thread::sleep(LOOK_EVERY.min(end.saturating_duration_since(Instant::now())));
+        thread::sleep(SNAPSHOT_EVERY.min(end.saturating_duration_since(Instant::now())));
     }
     true
 }

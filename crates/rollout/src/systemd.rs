@@ -16,7 +16,7 @@ use super::unit::{PROPERTIES, Unit, parse_show};
 const ASK_MAX: Duration = Duration::from_secs(60);
 /// A restart waits for the stop (90 s unless the unit says otherwise) and for readiness (as long again).
 pub const RESTART_MAX: Duration = Duration::from_secs(600);
-/// From one look at a child to the next.
+/// From one snapshot of a child to the next.
 const POLL: Duration = Duration::from_millis(10);
 /// The output of a command that has ended is waited for no longer.
 const PIPES_MAX: Duration = Duration::from_secs(1);
