@@ -128,7 +128,7 @@ impl Scene {
             },
             ["seen", stack] => self.seen(stack, false),
             ["seen", stack, "allocator"] => self.seen(stack, true),
-            ["look", ref wait @ ..] => What::Look(self.wait(wait)),
+            ["look", ref wait @ ..] => What::Sample(self.wait(wait)),
             ref wait => What::Blocked(self.wait(wait)),
         }
     }

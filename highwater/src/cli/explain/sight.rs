@@ -25,14 +25,14 @@ pub fn no_uprobes(tracked: &Tracked) -> Option<String> {
 
 /// Whether a probe sees the process's calls, or why none does.
 pub fn sight(tracked: &Tracked, launched: Option<&Launched>) -> Sight {
-    if let Some(probe) = &tracked.look.probe {
+    if let Some(probe) = &tracked.snapshot.probe {
         return if probe.allocs > 0 || probe.metered != 0 {
             Sight::Sees
         } else {
             Sight::SeesNothing
         };
     }
-    if let Some(problem) = &tracked.look.probe_problem {
+    if let Some(problem) = &tracked.snapshot.probe_problem {
         return Sight::Absent(problem.clone());
     }
     match launched {
@@ -48,9 +48,17 @@ pub fn sight(tracked: &Tracked, launched: Option<&Launched>) -> Sight {
 /// Allocators with whether the probe sees their calls. The C library's is left out where another one
 /// answers malloc.
 pub fn allocators(tracked: &Tracked) -> Vec<(Allocator, bool)> {
-    let probe = tracked.look.probe.as_ref().filter(|probe| probe.allocs > 0);
+    let probe = tracked
+        .snapshot
+        .probe
+        .as_ref()
+        .filter(|probe| probe.allocs > 0);
     let file_of = |address: u64| {
-        let area = tracked.look.areas.iter().find(|area| area.holds(address))?;
+        let area = tracked
+            .snapshot
+            .areas
+            .iter()
+            .find(|area| area.holds(address))?;
         Some(area.name.trim_end_matches(" (deleted)"))
     };
     let traps = probe.and_then(|probe| probe.traps);
