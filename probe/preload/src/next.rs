@@ -168,7 +168,7 @@ pub fn next() -> &'static Next {
     unsafe { (&raw const NEXT).as_ref().unwrap_unchecked() }
 }
 
-/// Looks one symbol up behind this library. A failure leaves nothing for the subject's dlerror() to
+/// Snapshots one symbol up behind this library. A failure leaves nothing for the subject's dlerror() to
 /// find.
 pub fn symbol(name: &CStr) -> Option<Ptr> {
     may_exist(Among::Next, name).then(|| symbol_in(libc::RTLD_NEXT, name))?
@@ -179,7 +179,7 @@ fn symbol_in(place: Ptr, name: &CStr) -> Option<Ptr> {
     // SAFETY: plain look-up.
     let found = unsafe { libc::dlsym(place, name.as_ptr()) };
     if found.is_null() {
-        // The next look-up that succeeds clears the thread's error (_dlerror_run in glibc's dlfcn/dlerror.c). dlerror()
+        // The next snapshot-up that succeeds clears the thread's error (_dlerror_run in glibc's dlfcn/dlerror.c). dlerror()
         // itself would translate it, under the lock that setlocale and newlocale hold when they call the malloc in
         // which we start: it unlocked that lock, and the program's next setlocale waited for ever.
         // SAFETY: plain look-up.
@@ -203,7 +203,7 @@ fn of_program(name: &CStr) -> Option<Ptr> {
     found
 }
 
-/// Whether the process's own look-up of a name ends at this library.
+/// Whether the process's own snapshot-up of a name ends at this library.
 pub fn comes_to_us(name: &CStr) -> bool {
     let Some(found) = of_program(name) else {
         return false;
@@ -296,12 +296,12 @@ unsafe fn put<F: Copy>(place: &mut F, name: &CStr) -> bool {
 /// Lets other layers over malloc, preloaded before or after this one, find their next `free`, by a free of null. They
 /// often call dlsym in their first free. While the error of a failed dlsym of ours is pending, dlsym frees its text
 /// first, and that free comes back to them without an end. The program's own `free`, if it has one, is left alone, and
-/// so is one that looks nothing up: an allocator may not be ready for a free before its first block (mimalloc 3 is
-/// not). For that reason nothing is called either where no look-up of ours can fail.
+/// so is one that snapshots nothing up: an allocator may not be ready for a free before its first block (mimalloc 3 is
+/// not). For that reason nothing is called either where no snapshot-up of ours can fail.
 ///
 /// # Safety
 /// [`find`] has succeeded; the C library has its environment: dlopen may not be called earlier.
-pub unsafe fn let_others_look_up() {
+pub unsafe fn let_others_resolve() {
     let can_fail = is_any_unreadable() || !may_exist(Among::Others, c"_dl_find_object");
     if !can_fail {
         return;
