@@ -17,9 +17,9 @@ pub mod family;
 pub mod glibc;
 pub mod graph;
 pub mod huge;
-pub mod inhabitants;
 pub mod kernel;
 pub mod linked;
+pub mod memory_managers;
 pub mod namer;
 pub mod pages;
 mod past;
@@ -41,10 +41,10 @@ use rustix::time::ClockId;
 
 use family::Member;
 use glibc::sampled::Sampled;
-use inhabitants::{Inhabitants, Subject, read_inhabitants};
 use kernel::read_kernel_held;
 use linked::Linked;
 use linked::place::{Place, Process};
+use memory_managers::{MemoryManagers, Subject, read_managers};
 use observe::clock::read_ns;
 use observe::fact::library::Libraries;
 use observe::fact::maps::Maps;
@@ -275,15 +275,15 @@ impl HeapReader {
     }
 
     /// Allocators and runtimes, of the program `exe` and the libraries in `areas`.
-    pub fn inhabitants(
+    pub fn managers(
         &self,
         exe: &Path,
         preloads: &[String],
         areas: &[Area],
         libraries: &mut Libraries,
-    ) -> Inhabitants {
+    ) -> MemoryManagers {
         let process = &self.path;
-        read_inhabitants(
+        read_managers(
             &Subject {
                 process,
                 exe,
@@ -296,7 +296,7 @@ impl HeapReader {
 
     /// Names in LD_PRELOAD, as the process was started with it.
     pub fn preloads(&self) -> Vec<String> {
-        inhabitants::read_preloads(&self.path)
+        memory_managers::read_preloads(&self.path)
     }
 
     /// The command line, words joined.

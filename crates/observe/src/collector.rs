@@ -11,11 +11,11 @@ use super::host::{SystemRoot, read_machine, sample_host};
 use super::load_lines::Bridge;
 use super::metric;
 use super::openmetrics::fetch::Fetcher;
-use super::page::Page;
 use super::proc::ProcRoot;
 use super::proc::open::DESCRIPTORS;
 use super::proc::process::Shares;
 use super::snapshot::{Event, EventKind, ProcessId, Role, Snapshot, Target, TimeNs};
+use super::snapshot_writer::SnapshotWriter;
 use super::watched::{Allowance, Carried, Watched};
 
 /// What a snapshot may cost, and when a process counts as hung.
@@ -116,7 +116,7 @@ impl Observer {
         self.collect_metrics(begin + self.options.metrics_wait, missed, &mut snapshot);
         if let Some(own) = targets.iter().find(|target| target.role == Role::Highwater) {
             let cost = begin.elapsed().as_nanos() as u64;
-            Page::new(&mut snapshot, own.process).value(metric::SNAPSHOT_COST, cost);
+            SnapshotWriter::new(&mut snapshot, own.process).value(metric::SNAPSHOT_COST, cost);
         }
         snapshot
     }
@@ -148,7 +148,11 @@ impl Observer {
             libraries: &mut self.libraries,
             buffer: &mut self.buffer,
         };
-        watched.sample(target, allowed, &mut Page::new(snapshot, target.process));
+        watched.sample(
+            target,
+            allowed,
+            &mut SnapshotWriter::new(snapshot, target.process),
+        );
     }
 
     /// Starts to watch a target, or starts anew when its process is another one.
@@ -171,18 +175,18 @@ impl Observer {
     }
 
     fn sample_host(&mut self, target: &Target, snapshot: &mut Snapshot) {
-        let mut page = Page::new(snapshot, target.process);
+        let mut writer = SnapshotWriter::new(snapshot, target.process);
         if !self.machine_told {
             self.machine_told = true;
             for (key, value) in read_machine(&self.root, &self.options.system).facts() {
-                page.fact(key, value);
+                writer.fact(key, value);
             }
         }
-        match sample_host(&self.root, &mut page) {
+        match sample_host(&self.root, &mut writer) {
             Err(why) if !self.host_lost => {
                 self.host_lost = true;
                 let words = format!("the state of the machine cannot be read: {why}");
-                page.event(EventKind::Degraded, words);
+                writer.event(EventKind::Degraded, words);
             }
             _ => {}
         }
@@ -247,12 +251,12 @@ impl Observer {
         let (fetched, late) = fetcher.collect(deadline, snapshot.time);
         for one in fetched {
             if let Some(watched) = self.watched.get_mut(&one.process) {
-                watched.read_metrics(&one, &mut Page::new(snapshot, one.process));
+                watched.read_metrics(&one, &mut SnapshotWriter::new(snapshot, one.process));
             }
         }
         for process in missed.into_iter().chain(late) {
             if let Some(watched) = self.watched.get_mut(&process) {
-                watched.miss_metrics(&mut Page::new(snapshot, process));
+                watched.miss_metrics(&mut SnapshotWriter::new(snapshot, process));
             }
         }
     }

@@ -18,9 +18,9 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use serde::Deserialize;
 
 use super::metric;
-use super::page::Page;
 use super::proc::process::Loss;
 use super::snapshot::{HistogramRow, ProcessId, TimeNs};
+use super::snapshot_writer::SnapshotWriter;
 
 pub const SCHEMA: &str = "highwater.load/1";
 
@@ -229,20 +229,25 @@ impl LoadTail {
     }
 
     /// Reads what came since the last snapshot.
-    pub fn sample(&mut self, bridge: &Bridge, page: &mut Page<'_>, losses: &mut Vec<Loss>) {
+    pub fn sample(
+        &mut self,
+        bridge: &Bridge,
+        writer: &mut SnapshotWriter<'_>,
+        losses: &mut Vec<Loss>,
+    ) {
         let bytes = self.read_new(losses);
         for line in self.complete_lines(bytes, losses) {
             match parse_load_line(&line) {
-                Ok(line) => self.write(line, bridge, page),
+                Ok(line) => self.write(line, bridge, writer),
                 Err((problem, why)) => self.count(problem, why, losses),
             }
         }
         if self.bad_lines > 0 {
-            page.value(metric::LOAD_LINES_LEFT_OUT, self.bad_lines);
+            writer.value(metric::LOAD_LINES_LEFT_OUT, self.bad_lines);
         }
     }
 
-    fn write(&self, line: LoadLine, bridge: &Bridge, page: &mut Page<'_>) {
+    fn write(&self, line: LoadLine, bridge: &Bridge, writer: &mut SnapshotWriter<'_>) {
         let (start, end) = (bridge.time(line.start_ns), bridge.time(line.end_ns));
         // Its middle decides: two collectors turn the clocks into each other a little differently.
         let middle = TimeNs(start.0 + (end.0 - start.0) / 2);
@@ -253,12 +258,12 @@ impl LoadTail {
             // A collector that goes on asks for the last end of all rows: no pause may end after its line.
             let end_ns = *end_ns.min(&line.end_ns);
             let (start, end) = (bridge.time(*start_ns.min(&end_ns)), bridge.time(end_ns));
-            pause_row(page.process(), start, end)
+            pause_row(writer.process(), start, end)
                 .into_iter()
-                .for_each(|row| page.histogram(row));
+                .for_each(|row| writer.histogram(row));
         }
-        page.histogram(HistogramRow {
-            process: page.process(),
+        writer.histogram(HistogramRow {
+            process: writer.process(),
             start,
             end,
             metric: METRIC.to_owned(),

@@ -45,13 +45,13 @@ pub enum What {
     },
     /// The wait that ended just before was for a page (major fault).
     Faulted {
-        doing: TextId,
+        activity: TextId,
         stack: StackId,
     },
     /// Was on a CPU with this stack.
     OnCpu {
         stack: StackId,
-        doing: TextId,
+        activity: TextId,
         allocator: bool,
     },
     /// Between now and the last such event of this thread it was runnable and not running for
@@ -95,7 +95,7 @@ pub struct Wait {
     /// The holder that the lock's own word names.
     pub holder: Option<Tid>,
     /// In words: "fsync of /var/lib/x.wal".
-    pub doing: TextId,
+    pub activity: TextId,
     pub stack: StackId,
     /// Where in its program the thread waits: calls and stack pointer as one number, 0 when not known.
     /// The same chain of calls of one thread has the same.
@@ -116,7 +116,7 @@ impl Wait {
             kind,
             object,
             holder: None,
-            doing: 0,
+            activity: 0,
             stack: 0,
             place: 0,
             allocator: false,
@@ -142,10 +142,10 @@ impl Wait {
                 known => known,
             },
             holder: sample.holder.or(self.holder),
-            doing: if anew {
-                sample.doing
+            activity: if anew {
+                sample.activity
             } else {
-                or(sample.doing, self.doing)
+                or(sample.activity, self.activity)
             },
             stack: or(sample.stack, self.stack),
             place: or(sample.place, self.place),

@@ -172,7 +172,7 @@ mod tests {
             end_ns: end_ms * 1_000_000,
             label,
             waited_for: WaitKind::Other,
-            doing: 0,
+            activity: 0,
             stack: 0,
             by: None,
             culprit: 0,

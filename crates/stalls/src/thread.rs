@@ -161,14 +161,14 @@ impl Thread {
                 added
             }
             (What::Woken { .. }, _) => 0,
-            (What::Faulted { doing, stack }, _) => {
-                self.faulted(at_ns, doing, stack);
+            (What::Faulted { activity, stack }, _) => {
+                self.faulted(at_ns, activity, stack);
                 0
             }
             (
                 What::OnCpu {
                     stack,
-                    doing,
+                    activity,
                     allocator,
                 },
                 _,
@@ -176,7 +176,7 @@ impl Thread {
                 self.sampled(Sample {
                     at_ns,
                     stack,
-                    doing,
+                    activity,
                     allocator,
                 });
                 0
@@ -301,7 +301,7 @@ impl Thread {
         }
     }
 
-    fn faulted(&mut self, at_ns: u64, doing: TextId, stack: StackId) {
+    fn faulted(&mut self, at_ns: u64, activity: TextId, stack: StackId) {
         // The kernel reports a fault when it has been served: the wait is the last one, and the
         // thread has run for no longer than the way out of the handler takes.
         const WAY_OUT_NS: u64 = 300_000;
@@ -310,7 +310,7 @@ impl Thread {
             if let State::Blocked { wait, .. } = &mut segment.state {
                 if segment.end_ns + WAY_OUT_NS >= at_ns && wait.kind != WaitKind::Lock {
                     wait.kind = WaitKind::Fault;
-                    wait.doing = doing;
+                    wait.activity = activity;
                     // In a storm of faults not every stack is unwound.
                     wait.stack = if stack == 0 { wait.stack } else { stack };
                 }

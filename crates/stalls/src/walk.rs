@@ -334,7 +334,10 @@ impl Walker<'_> {
             _ => *wait,
         };
         // What it does is to wait for the lock; that it does so for ever is the news.
-        let wait = Wait { doing: 0, ..wait };
+        let wait = Wait {
+            activity: 0,
+            ..wait
+        };
         self.leaf(first, LeafKind::Deadlock, Some(&wait), start_ns, end_ns);
     }
 
@@ -385,7 +388,7 @@ impl Walker<'_> {
     /// A helper of the program's own (the thread of an HTTP client) waits for what its caller asked a peer.
     fn reply(&mut self, caller: &Caller, helper: Tid, wait: &Wait, (start_ns, end_ns): (u64, u64)) {
         let wait = Wait {
-            doing: wait.doing,
+            activity: wait.activity,
             ..caller.wait
         };
         let kind = LeafKind::Wait(WaitKind::Network);
@@ -407,7 +410,7 @@ impl Walker<'_> {
             end_ns,
             tid,
             kind,
-            doing: wait.map_or(0, |w| w.doing),
+            activity: wait.map_or(0, |w| w.activity),
             stack: wait.map_or(0, |w| w.stack),
             place: wait.map_or(0, |w| w.place),
             allocator: wait.is_some_and(|w| w.allocator),

@@ -3,10 +3,10 @@
 use series::bins::Bin;
 use series::fit::Fit;
 use series::linear::Window;
+use series::model_search::ModelSearch;
 use series::order::median;
 use series::shapes::{Shapes, shapes, simple_shapes};
 use series::square::Square;
-use series::study::Study;
 
 /// A day, for the cycle that nearly every service has.
 pub const DAY_S: f64 = 86_400.0;
@@ -80,7 +80,7 @@ pub struct Scaled {
 pub struct CoarseFit {
     scaled: Scaled,
     shapes: Shapes,
-    study: Study,
+    search: ModelSearch,
     sketch: Fit,
     few: bool,
 }
@@ -91,19 +91,19 @@ impl CoarseFit {
     pub fn at(view: &View, like: Option<&CoarseFit>) -> Option<CoarseFit> {
         let (scaled, window) = scale(view)?;
         let shapes = candidates(view, &window, scaled.span_s);
-        let mut study = match like {
-            Some(other) => other.study.like(window),
-            None => Study::new(window),
+        let mut search = match like {
+            Some(other) => other.search.like(window),
+            None => ModelSearch::new(window),
         };
         let sketch = if view.few {
-            study.fit_few(&shapes)
+            search.fit_few(&shapes)
         } else {
-            study.sketch(&shapes)
+            search.sketch(&shapes)
         };
         Some(CoarseFit {
             scaled,
             shapes,
-            study,
+            search,
             sketch,
             few: view.few,
         })
@@ -119,9 +119,9 @@ impl CoarseFit {
         let fitted = if self.few {
             self.sketch
         } else {
-            self.study.fit(&self.shapes, &self.sketch)
+            self.search.fit(&self.shapes, &self.sketch)
         };
-        (self.scaled, self.study.window, fitted)
+        (self.scaled, self.search.window, fitted)
     }
 }
 

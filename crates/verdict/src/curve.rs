@@ -9,7 +9,7 @@ use series::estimate::Estimate;
 use series::fit::{Candidate, Fit};
 use series::linear::{Guess, Window};
 use series::mixture::{Mixture, Part};
-use series::rest::rests_like_now;
+use series::plateaus::plateaus_like_now;
 use series::shapes::{Bounded, Family};
 use series::student::t_cdf;
 use series::trace::Sketch;
@@ -308,7 +308,7 @@ fn weigh(fitted: &Fit, scaled: &Scaled, window: &Window, rules: &Rules) -> Opini
         shift: rules.shift_share * scaled.level / scaled.scale,
         grain: scaled.grain,
         day_seen: scaled.span_s >= 1.5 * DAY_S,
-        rests: rests_like_now(window),
+        rests: plateaus_like_now(window),
     };
     let mut said = Opinion {
         ln_evidence: fitted.ln_evidence,

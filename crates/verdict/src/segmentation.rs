@@ -8,10 +8,10 @@ use series::bins::{Bin, bins, grain, width_for};
 use series::incarnation::{Fall, climbs_around, cuts_at, falls};
 use series::mixture::{Mixture, Part};
 use series::order::{mean_sd, median};
-use series::series::{Point, Series};
-use series::teeth::{
+use series::sawtooth::{
     TEETH_MIN, are_bursts, are_dips, by_threshold, climb_between, floors, gathered, rhythm,
 };
+use series::series::{Point, Series};
 
 /// An opinion with the way of looking that had the most evidence.
 pub struct Segmented {

@@ -80,7 +80,9 @@ fn a_killed_collector_is_started_again_and_loses_at_most_a_snapshot() {
         kill(pid);
     }
     // However slow the machine: three deaths later the snapshots go on.
-    wait("snapshots", || (snapshots(&scene.record()) > 30).then_some(()));
+    wait("snapshots", || {
+        (snapshots(&scene.record()) > 30).then_some(())
+    });
     let said = interrupt(child);
     assert_eq!(said.code, scene.verdict_code(), "{said:?}");
     let run = scene.record();
@@ -153,7 +155,9 @@ fn a_killed_supervisor_takes_its_subjects_along() {
     for round in 0..3_u64 {
         let scene = Scene::new();
         let mut child = scene.start(&plan(""), &[]);
-        wait("snapshots", || (snapshots(&scene.record()) > 3).then_some(()));
+        wait("snapshots", || {
+            (snapshots(&scene.record()) > 3).then_some(())
+        });
         std::thread::sleep(Duration::from_millis(chance(round + 10, 700)));
         let before = scene.record();
         kill(child.id() as i32);
@@ -186,7 +190,9 @@ fn a_killed_supervisor_takes_its_subjects_along() {
 fn a_collector_that_starts_after_its_supervisor_died_ends() {
     let scene = Scene::new();
     let mut child = scene.start(&plan(""), &[]);
-    wait("snapshots", || (snapshots(&scene.record()) > 3).then_some(()));
+    wait("snapshots", || {
+        (snapshots(&scene.record()) > 3).then_some(())
+    });
     kill(child.id() as i32);
     child.wait().expect("it ends");
     let folder = scene.run_folder();
@@ -216,7 +222,9 @@ fn notes_of_death(scene: &Scene) -> usize {
 fn kept_subjects_live_on_and_resume_finds_them() {
     let scene = Scene::new();
     let mut child = scene.start(&plan("keep = true"), &[]);
-    wait("snapshots", || (snapshots(&scene.record()) > 3).then_some(()));
+    wait("snapshots", || {
+        (snapshots(&scene.record()) > 3).then_some(())
+    });
     kill(child.id() as i32);
     child.wait().expect("it ends");
     let before = scene.record();
@@ -301,7 +309,9 @@ fn a_run_until_decided_goes_on_with_its_stages() {
 fn ctrl_c_ends_the_run_in_order_with_what_is_known() {
     let scene = Scene::new();
     let child = scene.start(&plan("").replace("8s", "10m"), &[]);
-    wait("snapshots", || (snapshots(&scene.record()) > 30).then_some(()));
+    wait("snapshots", || {
+        (snapshots(&scene.record()) > 30).then_some(())
+    });
     // SAFETY: as in `kill`.
     unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
     let said = said(child.wait_with_output().expect("it ends"));

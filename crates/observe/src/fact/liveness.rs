@@ -1,9 +1,9 @@
 //! Whether a process makes progress. A hung process still has a resident set, and it samples as
 //! perfectly flat: the most misleading curve there is.
 
-use crate::page::Page;
 use crate::proc::process::Vital;
 use crate::snapshot::{EventKind, TimeNs};
+use crate::snapshot_writer::SnapshotWriter;
 
 /// Snapshots that a standstill must cover at least, however long they are apart.
 const SNAPSHOTS_MIN: u32 = 3;
@@ -32,8 +32,8 @@ struct Still {
 }
 
 impl Liveness {
-    pub fn sample(&mut self, vital: &Vital, hung_after_ns: i64, page: &mut Page<'_>) {
-        let now = page.time();
+    pub fn sample(&mut self, vital: &Vital, hung_after_ns: i64, writer: &mut SnapshotWriter<'_>) {
+        let now = writer.time();
         let cpu_ns = vital
             .stat
             .cpu_user_ns
@@ -42,11 +42,11 @@ impl Liveness {
         let known = self.still.map(|still| still.switches);
         let woke = matches!((known, switches), (Some(before), Some(now)) if before != now);
         if !self.alive_told {
-            page.fact("alive", "yes".to_owned());
+            writer.fact("alive", "yes".to_owned());
             self.alive_told = true;
         }
         if cpu_ns != self.cpu_ns || woke {
-            self.progress(cpu_ns, now, switches, page);
+            self.progress(cpu_ns, now, switches, writer);
             return;
         }
         self.snapshots += 1;
@@ -61,12 +61,18 @@ impl Liveness {
         let long = now.0.saturating_sub(still.since.0) >= hung_after_ns;
         if !self.hung && long && self.snapshots >= SNAPSHOTS_MIN {
             self.hung = true;
-            page.fact("alive", "no".to_owned());
-            page.event(EventKind::Hung, words(vital, now.0 - still.since.0));
+            writer.fact("alive", "no".to_owned());
+            writer.event(EventKind::Hung, words(vital, now.0 - still.since.0));
         }
     }
 
-    fn progress(&mut self, cpu_ns: u64, now: TimeNs, switches: Option<u64>, page: &mut Page<'_>) {
+    fn progress(
+        &mut self,
+        cpu_ns: u64,
+        now: TimeNs,
+        switches: Option<u64>,
+        writer: &mut SnapshotWriter<'_>,
+    ) {
         self.cpu_ns = cpu_ns;
         self.still = switches.map(|switches| Still {
             since: now,
@@ -75,8 +81,8 @@ impl Liveness {
         self.snapshots = 0;
         if self.hung {
             self.hung = false;
-            page.fact("alive", "yes".to_owned());
-            page.event(EventKind::Note, "it makes progress again".to_owned());
+            writer.fact("alive", "yes".to_owned());
+            writer.event(EventKind::Note, "it makes progress again".to_owned());
         }
     }
 }

@@ -7,12 +7,12 @@ use std::time::Instant;
 use super::arm::not_the_arm;
 use super::library::Libraries;
 use super::proof::{Answer, Proof, ProofReader, Unproved};
-use crate::page::Page;
 use crate::proc::open::{Folder, Lost};
 use crate::proc::pace::Pace;
 use crate::proc::process::{Loss, Vital};
 use crate::proc::stat::Image;
 use crate::snapshot::{EventKind, Target};
+use crate::snapshot_writer::SnapshotWriter;
 
 /// Snapshots that wait for a dynamic linker at work, before the maps must do.
 const EARLY_SNAPSHOTS_MAX: u32 = 10;
@@ -62,11 +62,11 @@ impl Prover {
         target: &Target,
         vital: &Vital,
         means: Means<'_>,
-        page: &mut Page<'_>,
+        writer: &mut SnapshotWriter<'_>,
         losses: &mut Vec<Loss>,
     ) {
         let same_image = self.image == Some(vital.stat.image);
-        if same_image && !self.maps_pace.is_due(page.time()) {
+        if same_image && !self.maps_pace.is_due(writer.time()) {
             return;
         }
         if !same_image {
@@ -81,7 +81,7 @@ impl Prover {
         };
         let renewed = self.renew(same_image, &mut reader);
         self.image = Some(vital.stat.image);
-        self.maps_pace.book(page.time(), begin.elapsed(), share);
+        self.maps_pace.book(writer.time(), begin.elapsed(), share);
         match renewed {
             Ok(None) => {}
             Ok(Some(proof)) => {
@@ -92,8 +92,8 @@ impl Prover {
                     target.pid,
                     reader.libraries,
                 );
-                self.write(&proof, page);
-                self.judge(wrong, page);
+                self.write(&proof, writer);
+                self.judge(wrong, writer);
             }
             Err(Unproved::Early) => {
                 self.early_snapshots += 1;
@@ -121,13 +121,13 @@ impl Prover {
     }
 
     /// Says each change from right to wrong, and from one wrong to another, once.
-    fn judge(&mut self, wrong: Option<String>, page: &mut Page<'_>) {
+    fn judge(&mut self, wrong: Option<String>, writer: &mut SnapshotWriter<'_>) {
         if let Some(words) = &wrong {
             if self.mismatch != wrong {
-                page.event(EventKind::NotTheArm, words.clone());
+                writer.event(EventKind::NotTheArm, words.clone());
             }
         } else if self.mismatch.is_some() {
-            page.event(
+            writer.event(
                 EventKind::Note,
                 "it runs what its arm says again".to_owned(),
             );
@@ -135,11 +135,11 @@ impl Prover {
         self.mismatch = wrong;
     }
 
-    fn write(&mut self, proof: &Proof, page: &mut Page<'_>) {
+    fn write(&mut self, proof: &Proof, writer: &mut SnapshotWriter<'_>) {
         let mut tell = |key: &'static str, value: Option<String>| {
             let value = value.unwrap_or_default();
             if self.told.get(key).is_none_or(|told| *told != value) {
-                page.fact(key, value.clone());
+                writer.fact(key, value.clone());
                 self.told.insert(key, value);
             }
         };

@@ -36,9 +36,9 @@ pub fn latency_family(series: &Series) -> Option<(&str, f64)> {
 }
 
 /// The latency histograms of a page: by full name without `le`, bounds in nanoseconds.
-pub fn latency_histograms(page: &Exposition) -> BTreeMap<String, Buckets> {
+pub fn latency_histograms(writer: &Exposition) -> BTreeMap<String, Buckets> {
     let mut found: BTreeMap<String, Buckets> = BTreeMap::new();
-    for series in &page.series {
+    for series in &writer.series {
         let Some((family, unit)) = latency_family(series) else {
             continue;
         };
@@ -78,11 +78,11 @@ impl Histograms {
         &mut self,
         process: ProcessId,
         now: TimeNs,
-        page: &Exposition,
+        writer: &Exposition,
     ) -> Vec<HistogramRow> {
         let mut rows = Vec::new();
         self.left_out = 0;
-        for (name, buckets) in latency_histograms(page) {
+        for (name, buckets) in latency_histograms(writer) {
             if !self.before.contains_key(&name) && self.before.len() >= HISTOGRAMS_MAX {
                 self.left_out += 1;
                 continue;

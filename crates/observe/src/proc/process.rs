@@ -12,8 +12,8 @@ use super::stat::{Stat, parse_stat};
 use super::status::{Status, parse_status};
 use super::tasks::{Counts, TaskSums, parse_schedstat, read_tasks};
 use crate::metric;
-use crate::page::Page;
 use crate::snapshot::TimeNs;
+use crate::snapshot_writer::SnapshotWriter;
 
 /// What the readings of one process may cost at this snapshot, as parts of one core.
 #[derive(Debug, Clone, Copy)]
@@ -111,7 +111,7 @@ impl ProcessReader {
         now: TimeNs,
         shares: Shares,
         buffer: &mut Vec<u8>,
-        page: &mut Page<'_>,
+        writer: &mut SnapshotWriter<'_>,
         losses: &mut Vec<Loss>,
     ) -> Result<Option<Vital>, Ended> {
         let stat = match self.read_stat(buffer)? {
@@ -124,7 +124,7 @@ impl ProcessReader {
         let Some(folder) = self.folder.as_mut() else {
             return Ok(None);
         };
-        write_stat(&stat, page);
+        write_stat(&stat, writer);
         let body = living_thread(folder, &stat, self.pid);
         let read = match &body {
             None => folder.read_kept(Kept::Status, buffer),
@@ -137,19 +137,19 @@ impl ProcessReader {
                 Status::default()
             }
         };
-        write_status(&status, page);
+        write_status(&status, writer);
         match folder.count_descriptors() {
-            Ok(count) => page.value(metric::FILE_DESCRIPTORS, count),
+            Ok(count) => writer.value(metric::FILE_DESCRIPTORS, count),
             Err(lost) => losses.extend(loss("fd (open files)", lost)),
         }
         let counts = self.count_tasks(now, shares.tasks, &stat, &status, buffer, losses);
         if let Some(counts) = &counts {
-            write_counts(counts, page);
+            write_counts(counts, writer);
         }
         let rollup = body.map_or("smaps_rollup".into(), |thread| {
             format!("{thread}/smaps_rollup")
         });
-        self.roll_up(now, shares.rollup, &rollup, buffer, page, losses);
+        self.roll_up(now, shares.rollup, &rollup, buffer, writer, losses);
         Ok(Some(Vital { stat, counts }))
     }
 
@@ -236,7 +236,7 @@ impl ProcessReader {
         share: f64,
         file: &str,
         buffer: &mut Vec<u8>,
-        page: &mut Page<'_>,
+        writer: &mut SnapshotWriter<'_>,
         losses: &mut Vec<Loss>,
     ) {
         const WHAT: &str = "smaps_rollup (PSS, LazyFree, huge pages, private dirty)";
@@ -253,10 +253,10 @@ impl ProcessReader {
         match read {
             Ok(()) => {
                 let rollup = parse_rollup(buffer);
-                page.maybe(metric::PSS, rollup.pss_bytes);
-                page.maybe(metric::PRIVATE_DIRTY, rollup.private_dirty_bytes);
-                page.maybe(metric::LAZY_FREE, rollup.lazy_free_bytes);
-                page.maybe(metric::HUGE_PAGES, rollup.huge_pages_bytes);
+                writer.maybe(metric::PSS, rollup.pss_bytes);
+                writer.maybe(metric::PRIVATE_DIRTY, rollup.private_dirty_bytes);
+                writer.maybe(metric::LAZY_FREE, rollup.lazy_free_bytes);
+                writer.maybe(metric::HUGE_PAGES, rollup.huge_pages_bytes);
             }
             Err(lost) => losses.extend(loss(WHAT, lost)),
         }
@@ -291,26 +291,26 @@ fn malformed_loss(what: &'static str, malformed: &Malformed) -> Loss {
     }
 }
 
-fn write_stat(stat: &Stat, page: &mut Page<'_>) {
-    page.value(metric::THREADS, stat.threads);
-    page.value(metric::CPU_USER, stat.cpu_user_ns);
-    page.value(metric::CPU_SYSTEM, stat.cpu_system_ns);
-    page.value(metric::MINOR_FAULTS, stat.minor_faults);
-    page.value(metric::MAJOR_FAULTS, stat.major_faults);
+fn write_stat(stat: &Stat, writer: &mut SnapshotWriter<'_>) {
+    writer.value(metric::THREADS, stat.threads);
+    writer.value(metric::CPU_USER, stat.cpu_user_ns);
+    writer.value(metric::CPU_SYSTEM, stat.cpu_system_ns);
+    writer.value(metric::MINOR_FAULTS, stat.minor_faults);
+    writer.value(metric::MAJOR_FAULTS, stat.major_faults);
 }
 
-fn write_status(status: &Status, page: &mut Page<'_>) {
-    page.maybe(metric::RSS, status.rss_bytes);
-    page.maybe(metric::RSS_ANON, status.rss_anon_bytes);
-    page.maybe(metric::RSS_FILE, status.rss_file_bytes);
-    page.maybe(metric::RSS_SHMEM, status.rss_shmem_bytes);
-    page.maybe(metric::RSS_PEAK, status.rss_peak_bytes);
-    page.maybe(metric::SWAP, status.swap_bytes);
-    page.maybe(metric::VIRTUAL, status.virtual_bytes);
+fn write_status(status: &Status, writer: &mut SnapshotWriter<'_>) {
+    writer.maybe(metric::RSS, status.rss_bytes);
+    writer.maybe(metric::RSS_ANON, status.rss_anon_bytes);
+    writer.maybe(metric::RSS_FILE, status.rss_file_bytes);
+    writer.maybe(metric::RSS_SHMEM, status.rss_shmem_bytes);
+    writer.maybe(metric::RSS_PEAK, status.rss_peak_bytes);
+    writer.maybe(metric::SWAP, status.swap_bytes);
+    writer.maybe(metric::VIRTUAL, status.virtual_bytes);
 }
 
-fn write_counts(counts: &Counts, page: &mut Page<'_>) {
-    page.value(metric::SWITCHES_VOLUNTARY, counts.switches_voluntary);
-    page.value(metric::SWITCHES_INVOLUNTARY, counts.switches_involuntary);
-    page.value(metric::RUN_DELAY, counts.run_delay_ns);
+fn write_counts(counts: &Counts, writer: &mut SnapshotWriter<'_>) {
+    writer.value(metric::SWITCHES_VOLUNTARY, counts.switches_voluntary);
+    writer.value(metric::SWITCHES_INVOLUNTARY, counts.switches_involuntary);
+    writer.value(metric::RUN_DELAY, counts.run_delay_ns);
 }

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::frame::frame_json;
 use super::{Diff, Explained, Other};
 use crate::overhead;
-use heap::inhabitants::How;
 use heap::linked::traps::Traps;
+use heap::memory_managers::How;
 use memory::account::{LiveBy, Part};
 use memory::rank::{Site, frame_name};
 use memory::types::Class;
@@ -40,7 +40,7 @@ pub fn json(explained: &Explained) -> Value {
             "dropped": probe.dropped})
     });
     let sites = shown_sites(explained);
-    let runtimes: Vec<_> = case.inhabitants.runtimes.iter().map(|r| r.word()).collect();
+    let runtimes: Vec<_> = case.managers.runtimes.iter().map(|r| r.word()).collect();
     json!({
         "schema": SCHEMA,
         "verdict": {

@@ -391,7 +391,7 @@ impl Watch {
         let what = if sample.address == 0 {
             What::OnCpu {
                 stack,
-                doing: 0,
+                activity: 0,
                 allocator: self.places.stack_of(stack).allocator,
             }
         } else {
@@ -400,7 +400,7 @@ impl Watch {
                 None => "major faults on anonymous memory".to_string(),
             };
             What::Faulted {
-                doing: self.places.text(&words),
+                activity: self.places.text(&words),
                 stack,
             }
         };

@@ -192,7 +192,7 @@ impl Watch {
                 Some((*tid, stretch(known)?, known.running_since_ns.is_some()))
             })
             .collect();
-        let doing = self
+        let activity = self
             .places
             .text("giving memory back (the process got smaller meanwhile)");
         // It counts for those alone that others wait for just now.
@@ -201,7 +201,7 @@ impl Watch {
             let allocator = true;
             let what = What::OnCpu {
                 stack,
-                doing,
+                activity,
                 allocator,
             };
             self.tell(at_ns, tid, what);

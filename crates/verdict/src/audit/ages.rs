@@ -6,8 +6,8 @@ use super::{AuditInput, Check, Finding, ProcessFacts, Severity, names, span};
 use series::clean::clean;
 use series::incarnation::{Fall, climbs_around, falls};
 use series::order::median;
+use series::sawtooth::by_threshold;
 use series::series::{Point, Series};
-use series::teeth::by_threshold;
 
 /// A high-water mark never falls while a process lives; this share allows for rounding.
 const HWM_FALL: f64 = 0.02;

@@ -38,8 +38,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use ::heap::inhabitants::{Allocator, Inhabitants, Runtime};
 use ::heap::linked::traps::Traps;
+use ::heap::memory_managers::{Allocator, MemoryManagers, Runtime};
 use memory::account::{Account, LiveBy, Part};
 use memory::growth::Growth;
 use memory::limit::Overcount;
@@ -208,7 +208,7 @@ pub struct Case {
     pub grown_files: Vec<(String, f64)>,
     pub threads_first: usize,
     pub threads_last: usize,
-    pub inhabitants: Inhabitants,
+    pub managers: MemoryManagers,
     pub sight: Sight,
     /// The size classes of the survivors that keep pages, in words.
     pub survivors: Option<String>,
@@ -347,14 +347,14 @@ impl Case {
 
     /// Allocators that the program carries under names of its own.
     pub fn linked_inside(&self) -> impl Iterator<Item = &Allocator> {
-        self.inhabitants
+        self.managers
             .allocators
             .iter()
             .filter(|allocator| allocator.inside_program)
     }
 
     pub fn runtime(&self) -> Option<Runtime> {
-        self.inhabitants.runtimes.first().copied()
+        self.managers.runtimes.first().copied()
     }
 }
 

@@ -183,11 +183,11 @@ fn owners_of_anonymous_memory() {
     case.owner = Owner::Runtime(Runtime::Go);
     assert_eq!(judge(&case).cause, Cause::Managed);
     case.owner = Owner::Unknown;
-    case.inhabitants.is_static = true;
+    case.managers.is_static = true;
     assert_eq!(judge(&case).cause, Cause::Blind);
-    case.inhabitants = Inhabitants {
+    case.managers = MemoryManagers {
         sanitizer: Some(Sanitizer::Thread),
-        ..Inhabitants::default()
+        ..MemoryManagers::default()
     };
     let verdict = judge(&case);
     assert_eq!(verdict.cause, Cause::Blind);
@@ -408,7 +408,7 @@ fn lost_native_blocks_come_before_a_heap_that_is_collected() {
 #[test]
 fn what_grows_on_musl_unseen_is_blind() {
     let mut case = case(&[(Part::AnonymousMappings, 9.0)]);
-    case.inhabitants.is_musl = true;
+    case.managers.is_musl = true;
     case.no_uprobes = Some("run explain as root".to_owned());
     case.sight = Sight::Absent("it runs on musl".to_owned());
     let verdict = judge(&case);

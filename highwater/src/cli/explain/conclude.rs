@@ -182,7 +182,7 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         grown_files: history.grown_files(window),
         threads_first: moments[window.from].threads,
         threads_last: moments[window.to].threads,
-        inhabitants: tracked.inhabitants.clone(),
+        managers: tracked.managers.clone(),
         sight: sight(tracked, launched),
         survivors: tracked.snapshot.probe.as_ref().and_then(survivors),
         restart: format!("highwater explain -- {}", tracked.command),

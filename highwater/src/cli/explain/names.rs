@@ -22,9 +22,9 @@ impl Tracked {
     pub fn settle(&mut self, until: Instant) {
         let exe = self.exe.clone().unwrap_or_default();
         let mut libraries = Libraries::default();
-        self.inhabitants =
+        self.managers =
             self.reader
-                .inhabitants(&exe, &self.preloads, &self.snapshot.areas, &mut libraries);
+                .managers(&exe, &self.preloads, &self.snapshot.areas, &mut libraries);
         self.namer.collect(until, &mut self.frames);
         self.show_unnamed();
     }

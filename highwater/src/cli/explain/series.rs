@@ -9,10 +9,10 @@ use super::tracked::Tracked;
 use ::heap::family::Member;
 use observe::metric;
 use observe::metric::Metric;
-use observe::page::Page;
 use observe::proc::ProcRoot;
 use observe::proc::pace::Pace;
 use observe::snapshot::{EventKind, ProcessId, Role, Snapshot, Target};
+use observe::snapshot_writer::SnapshotWriter;
 use verdict::cause::{Cause, CauseVerdict};
 use verdict::run::heap;
 
@@ -130,8 +130,8 @@ impl HeapSeries {
         followed.pace.book(now, cost, SHARE / among);
         followed.tracked.snapshot.probe.as_ref()?;
         let account = &followed.tracked.history.last()?.account;
-        let mut page = Page::new(snapshot, target.process);
-        let mut put = |metric: Metric, bytes: f64| page.float(metric, bytes);
+        let mut writer = SnapshotWriter::new(snapshot, target.process);
+        let mut put = |metric: Metric, bytes: f64| writer.float(metric, bytes);
         put(metric::LIVE_HEAP, account.live);
         put(metric::ALLOCATOR_HELD, account.held);
         put(metric::FRAGMENTATION, account.fragmentation);
@@ -229,14 +229,14 @@ impl Followed {
     ) {
         self.said_ns = snapshot.time.0;
         let is_new = self.found.as_ref().map(|(cause, _)| *cause) != Some(verdict.cause);
-        let mut page = Page::new(snapshot, process);
-        page.fact(heap::CAUSE_FACT, verdict.cause.word().to_owned());
-        page.fact(heap::SENTENCE_FACT, words(verdict));
-        page.fact(heap::PLACE_FACT, place.clone().unwrap_or_default());
+        let mut writer = SnapshotWriter::new(snapshot, process);
+        writer.fact(heap::CAUSE_FACT, verdict.cause.word().to_owned());
+        writer.fact(heap::SENTENCE_FACT, words(verdict));
+        writer.fact(heap::PLACE_FACT, place.clone().unwrap_or_default());
         self.found = Some((verdict.cause, place));
         if is_new {
             let words = format!("heap probe: {}", words(verdict));
-            page.event(EventKind::Note, words);
+            writer.event(EventKind::Note, words);
         }
     }
 }

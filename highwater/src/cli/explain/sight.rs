@@ -3,8 +3,8 @@
 use super::launch::Launched;
 use super::tracked::Tracked;
 use heap::Uprobes;
-use heap::inhabitants::{Allocator, How, Inhabitants};
 use heap::linked::place::On;
+use heap::memory_managers::{Allocator, How, MemoryManagers};
 use verdict::cause::Sight;
 
 /// What would let uprobes see an allocator that is linked in.
@@ -64,7 +64,7 @@ pub fn allocators(tracked: &Tracked) -> Vec<(Allocator, bool)> {
     let traps = probe.and_then(|probe| probe.traps);
     let answers = probe.and_then(|probe| file_of(probe.next_malloc));
     let metered = probe.and_then(|probe| file_of(probe.metered));
-    let all = tracked.inhabitants.allocators.iter();
+    let all = tracked.managers.allocators.iter();
     let used = all.filter(|allocator| {
         let answered = answers == Some(allocator.path.as_str());
         answers.is_none() || answered || allocator.how != How::Libc || allocator.inside_program
@@ -86,12 +86,12 @@ pub fn allocators(tracked: &Tracked) -> Vec<(Allocator, bool)> {
 }
 
 /// Who lives in the process, less the allocators inside the program that a meter sees.
-pub fn unseen(tracked: &Tracked) -> Inhabitants {
-    let mut inhabitants = tracked.inhabitants.clone();
+pub fn unseen(tracked: &Tracked) -> MemoryManagers {
+    let mut managers = tracked.managers.clone();
     let seen = allocators(tracked).into_iter().filter(|(_, seen)| *seen);
     let seen: Vec<Allocator> = seen.map(|(allocator, _)| allocator).collect();
-    inhabitants
+    managers
         .allocators
         .retain(|allocator| !seen.contains(allocator));
-    inhabitants
+    managers
 }

@@ -10,7 +10,7 @@ use super::heaps::{Heaps, Plan};
 use super::spent::Spent;
 use heap::family::Member;
 use heap::graph::Survey;
-use heap::inhabitants::Inhabitants;
+use heap::memory_managers::MemoryManagers;
 use heap::namer::Namer;
 use heap::{HeapReader, HeapSnapshot, Uprobes};
 use memory::growth::{SAMPLES_MIN, window_start};
@@ -34,7 +34,7 @@ pub struct Tracked {
     pub namer: Namer,
     pub history: History,
     pub snapshot: HeapSnapshot,
-    pub inhabitants: Inhabitants,
+    pub managers: MemoryManagers,
     pub command: String,
     pub exe: Option<PathBuf>,
     /// Of its LD_PRELOAD.
@@ -71,7 +71,7 @@ impl Tracked {
             namer: Namer::new(member.pid),
             history: History::default(),
             snapshot: HeapSnapshot::default(),
-            inhabitants: Inhabitants::default(),
+            managers: MemoryManagers::default(),
             command: String::new(),
             exe: None,
             preloads: Vec::new(),

@@ -10,8 +10,8 @@ use super::{ADVANCE_NS, start};
 use bpf::allowed::{Allowed, Mode};
 use observe::metric;
 use observe::metric::Metric;
-use observe::page::Page;
 use observe::snapshot::{EventKind, ProcessId, Role, Snapshot, Target};
+use observe::snapshot_writer::SnapshotWriter;
 use record::SampleRow;
 use sched::room::Room;
 use sched::time::now_ns;
@@ -100,12 +100,12 @@ impl StallSeries {
         let Some(watched) = self.watched.get_mut(&target.process) else {
             return;
         };
-        let mut page = Page::new(snapshot, target.process);
+        let mut writer = SnapshotWriter::new(snapshot, target.process);
         if !watched.said
             && let Ok(Some(words)) = watched.shared.missing.lock().map(|words| words.clone())
         {
             watched.said = true;
-            page.event(EventKind::Degraded, words);
+            writer.event(EventKind::Degraded, words);
         }
         let watched_ns = watched.shared.watched_ns.load(Ordering::Relaxed);
         if watched_ns == 0 {
@@ -115,7 +115,7 @@ impl StallSeries {
         let carried = &self.carried;
         let mut put = |metric: Metric, value: u64| {
             let before = carried.get(&(target.process, metric.name.to_owned()));
-            page.float(metric, value as f64 + before.unwrap_or(&0.0));
+            writer.float(metric, value as f64 + before.unwrap_or(&0.0));
         };
         for (cause, count) in Cause::ALL.iter().zip(&watched.shared.counts) {
             put(metric_of(*cause), count.load(Ordering::Relaxed));
@@ -141,7 +141,7 @@ impl StallSeries {
                               `highwater doctor` says what would allow it"
                         .to_owned(),
                 };
-                Page::new(snapshot, target.process).event(EventKind::Degraded, words);
+                SnapshotWriter::new(snapshot, target.process).event(EventKind::Degraded, words);
             }
             return;
         }

@@ -17,7 +17,7 @@ const LATE_SHIFTS: [f64; 6] = [-0.06, -0.03, -0.015, 0.015, 0.03, 0.06];
 
 /// Neighbours of the best shape of every family that may still win; `near` is how near, from 1 (between the points
 /// of the grid) down.
-pub fn finer(fit: &Fit, near: f64) -> Shapes {
+pub fn refine(fit: &Fit, near: f64) -> Shapes {
     let mut best: BTreeMap<Family, &Candidate> = BTreeMap::new();
     for c in &fit.candidates {
         let seen = best.entry(c.family).or_insert(c);

@@ -4,14 +4,14 @@ use super::metric::Metric;
 use super::snapshot::{Event, EventKind, Fact, HistogramRow, ProcessId, Sample, Snapshot, TimeNs};
 
 /// The part of a [`Snapshot`] that belongs to one process: its samples, facts and events.
-pub struct Page<'a> {
+pub struct SnapshotWriter<'a> {
     snapshot: &'a mut Snapshot,
     process: ProcessId,
 }
 
-impl<'a> Page<'a> {
-    pub fn new(snapshot: &'a mut Snapshot, process: ProcessId) -> Page<'a> {
-        Page { snapshot, process }
+impl<'a> SnapshotWriter<'a> {
+    pub fn new(snapshot: &'a mut Snapshot, process: ProcessId) -> SnapshotWriter<'a> {
+        SnapshotWriter { snapshot, process }
     }
 
     pub fn value(&mut self, metric: Metric, value: u64) {
