@@ -127,7 +127,7 @@ impl AdoptArgs {
     }
 
     fn health(&self) -> anyhow::Result<Health> {
-        Ok(Health::parse(&self.health).map_err(Usage)?)
+        Ok(Health::parse(&self.health).map_err(|why| Usage(why.to_string()))?)
     }
 
     fn library_folder(&self) -> anyhow::Result<&PathBuf> {

@@ -181,7 +181,7 @@ pub fn parse_budget(text: &str) -> Result<f64, String> {
 fn parse_pause(text: &str) -> Result<Duration, String> {
     match text.trim() {
         "0" | "0s" => Ok(Duration::ZERO),
-        text => units::parse_seconds(text),
+        text => Ok(units::parse_seconds(text)?),
     }
 }
 
