@@ -138,7 +138,7 @@ fn verdict_with_arms_pairs_and_findings() {
         "1GiB",
         "--json",
     ];
-    holds("highwater.verdict.1", folder.path(), &all);
+    holds("highwater.verdict.2", folder.path(), &all);
 }
 
 #[test]

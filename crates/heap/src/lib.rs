@@ -1,8 +1,8 @@
 //! Where the memory of one process is: all that one snapshot reads of it.
 //!
-//! In: a pid. Out: a [`HeapSnapshot`]: its areas with what is resident, glibc's heap walked, the blocks and stacks that the
-//! probe or uprobes counted; and, asked for apart, which blocks nothing points to ([`graph`]). Called by: `highwater
-//! explain`; `memory` makes an account of the snapshots.
+//! In: a pid. Out: a [`HeapSnapshot`]: its areas with what is resident, glibc's heap walked, the blocks and stacks that
+//! the probe or uprobes counted; and, asked for apart, which blocks nothing points to ([`graph`]). Called by:
+//! `highwater explain`; `memory` makes an account of the snapshots.
 //!
 //! ```text
 //! HeapReader -- look --> HeapLook { areas, walk, probe: ProbeLook }
@@ -93,8 +93,8 @@ impl HeapSnapshot {
     }
 }
 
-/// A snapshot whose walk was torn is made again so often; where so many snapshots in a row remained torn, it is no heap of
-/// glibc's, and one snapshot is enough.
+/// A snapshot whose walk was torn is made again so often; where so many snapshots in a row remained torn, it is no heap
+/// of glibc's, and one snapshot is enough.
 const REREADS_MAX: usize = 3;
 const TORN_IN_A_ROW_MAX: usize = 3;
 

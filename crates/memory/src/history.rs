@@ -275,8 +275,8 @@ impl History {
         ends.min(level_growth(&levels))
     }
 
-    /// The most that can have been live at any moment of a window's second half, bytes: what was live at a snapshot with
-    /// all that was allocated until the next one. `None` where that is not counted throughout.
+    /// The most that can have been live at any moment of a window's second half, bytes: what was live at a snapshot
+    /// with all that was allocated until the next one. `None` where that is not counted throughout.
     pub fn live_at_most(&self, window: Window) -> Option<f64> {
         let half = window.from + (window.to - window.from) / 2;
         let between = |pair: &[Moment]| {

@@ -244,8 +244,8 @@ fn changed(old: &Outstanding, now: &Outstanding, fresh: &Outstanding) -> f64 {
     gone_share * old.variance + thinned.max(0.0)
 }
 
-/// The growth of a site at which most comes and goes, from the outstanding bytes at each snapshot of the window: its level
-/// over the last quarter against the first. At each snapshot other blocks are live, so the levels are far more
+/// The growth of a site at which most comes and goes, from the outstanding bytes at each snapshot of the window: its
+/// level over the last quarter against the first. At each snapshot other blocks are live, so the levels are far more
 /// exact than two snapshots. What `stays` for longer than a quarter counts with the error of its own samples.
 pub fn steady(growth: &mut SiteGrowth, levels: &Points, stays: &Outstanding) {
     let quarter = levels.len() / 4;

@@ -132,8 +132,8 @@ impl Reader {
         })
     }
 
-    /// Samples of these metrics in the snapshots after `after`, ordered by snapshot; with the last snapshot that was read,
-    /// to go on from. `SnapshotId::default()` starts at the beginning.
+    /// Samples of these metrics in the snapshots after `after`, ordered by snapshot; with the last snapshot that was
+    /// read, to go on from. `SnapshotId::default()` starts at the beginning.
     pub fn samples_since(
         &self,
         after: SnapshotId,

@@ -22,7 +22,10 @@ pub enum Error {
     #[error("{} changed since the plan was made", .0.display())]
     Changed(PathBuf),
     /// A drop-in of ours has somebody else's words.
-    #[error("{} was edited since highwater wrote it; save the edit elsewhere, then `highwater revert --force`", .0.display())]
+    #[error(
+        "{} was edited since highwater wrote it; save the edit elsewhere, then `highwater revert --force`",
+        .0.display()
+    )]
     Edited(PathBuf),
     #[error(transparent)]
     Systemd(#[from] SystemdError),

@@ -22,8 +22,8 @@ const DEPTH_MAX: usize = 128;
 const CALL_NS: u64 = 1_000_000;
 /// Stretches of a helper's time since it was called; a reply comes in a few.
 const CALL_STEPS_MAX: u32 = 256;
-/// Holders are read from the locks' own words at samples, each thread's at another time: a circle that lasts for less may
-/// be one of holders that never were at the same time.
+/// Holders are read from the locks' own words at samples, each thread's at another time: a circle that lasts for less
+/// may be one of holders that never were at the same time.
 const DEADLOCK_LEAST_NS: u64 = 1_000_000_000;
 
 /// The shares of `segment`, in which `waiter` was in `wait`, newest first; none when nobody is known to ask.

@@ -147,7 +147,8 @@ impl Collector {
         Ok(())
     }
 
-    /// A full disk, or one that stands still, costs snapshots and not the run: said once, tried again at the next snapshot.
+    /// A full disk, or one that stands still, costs snapshots and not the run: said once, tried again at the next
+    /// snapshot.
     fn pass(&mut self, written: Result<(), RecordError>) -> anyhow::Result<()> {
         match written {
             Ok(()) => self.full = false,

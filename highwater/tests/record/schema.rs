@@ -205,3 +205,36 @@ fn bless_schema_1() {
     db.execute_batch("PRAGMA application_id = 0x68777472; PRAGMA user_version = 1")
         .expect("a version");
 }
+
+/// Kinds had other names: `looks-lost` is what 0.1.0 wrote of snapshots that the record could not take.
+#[test]
+fn events_under_an_old_name_are_read_under_the_new_one() {
+    let runs = tempfile::tempdir().expect("a folder");
+    let (folder, mut recorder) = begin(runs.path());
+    recorder
+        .event(&crate::build::event(
+            1,
+            None,
+            EventKind::Unknown("looks-lost".into()),
+            "the disk was full",
+        ))
+        .expect("an event");
+    recorder
+        .event(&crate::build::event(
+            2,
+            None,
+            EventKind::SnapshotsLost,
+            "again",
+        ))
+        .expect("an event");
+    let run = Reader::read(&folder, &ReadOptions::default()).expect("a run");
+    let kinds: Vec<&EventKind> = run.events.iter().map(|event| &event.kind).collect();
+    assert_eq!(kinds, [&EventKind::SnapshotsLost; 2]);
+    let db = rusqlite::Connection::open(folder.database()).expect("a database");
+    let newest: String = db
+        .query_row("SELECT kind FROM event ORDER BY id DESC", [], |row| {
+            row.get(0)
+        })
+        .expect("a row");
+    assert_eq!(newest, "snapshots-lost");
+}

@@ -216,8 +216,8 @@ fn a_server_that_starts_a_thread_for_each_request_is_one_too() {
         };
         let row = seen.row("lock");
         assert_eq!(row.text("/culprit/function"), "sort_all", "{:#}", row.0);
-        // The log is of the service's whole life, which is longer than the watch, and of requests without a CPU as well;
-        // without privileges not every thread is looked at in time.
+        // The log is of the service's whole life, which is longer than the watch, and of requests without a CPU as
+        // well; without privileges not every thread is looked at in time.
         let part = if mode == Mode::Ebpf { 3 } else { 6 };
         let rows = seen.found["findings"].as_array().unwrap();
         let threads = rows.iter().filter_map(|row| row["threads"].as_u64());

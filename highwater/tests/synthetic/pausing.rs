@@ -1,4 +1,5 @@
-//! A game server's history: an arm that stands still for 6 ms every 12 s, one that does so at random, one that never does.
+//! A game server's history: an arm that stands still for 6 ms every 12 s, one that does so at random, one that never
+//! does.
 
 use hdrhistogram::Histogram;
 use observe::snapshot::{HistogramRow, Role};

@@ -26,8 +26,7 @@ const BANNED: &[&str] = &[
 ];
 
 /// The words of an identifier: `lastLook_at` is last, look, at.
-fn words(identifier: &str) -> Vec<String> {
-    let word = Regex::new(r"[A-Z]?[a-z]+|[A-Z]+").expect("constant");
+fn words(word: &Regex, identifier: &str) -> Vec<String> {
     word.find_iter(identifier)
         .map(|found| found.as_str().to_lowercase())
         .collect()
@@ -38,11 +37,12 @@ fn found(source: &str) -> Vec<String> {
     let aside = Regex::new(r#"//[^\n]*|'"'|"(?:[^"\\]|\\.|\\\n)*""#).expect("constant");
     let code = aside.replace_all(source, " ");
     let identifier = Regex::new(r"[A-Za-z_][A-Za-z0-9_]*").expect("constant");
+    let word = Regex::new(r"[A-Z]?[a-z]+|[A-Z]+").expect("constant");
     identifier
         .find_iter(&code)
         .map(|name| name.as_str().to_owned())
         .filter(|name| {
-            words(name)
+            words(&word, name)
                 .iter()
                 .any(|word| BANNED.contains(&word.as_str()))
         })

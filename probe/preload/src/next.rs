@@ -179,7 +179,7 @@ fn symbol_in(place: Ptr, name: &CStr) -> Option<Ptr> {
     // SAFETY: plain look-up.
     let found = unsafe { libc::dlsym(place, name.as_ptr()) };
     if found.is_null() {
-        // The next snapshot-up that succeeds clears the thread's error (_dlerror_run in glibc's dlfcn/dlerror.c). dlerror()
+        // The next look-up that succeeds clears the thread's error (_dlerror_run in glibc's dlfcn/dlerror.c). dlerror()
         // itself would translate it, under the lock that setlocale and newlocale hold when they call the malloc in
         // which we start: it unlocked that lock, and the program's next setlocale waited for ever.
         // SAFETY: plain look-up.
@@ -203,7 +203,7 @@ fn of_program(name: &CStr) -> Option<Ptr> {
     found
 }
 
-/// Whether the process's own snapshot-up of a name ends at this library.
+/// Whether the process's own look-up of a name ends at this library.
 pub fn comes_to_us(name: &CStr) -> bool {
     let Some(found) = of_program(name) else {
         return false;
@@ -297,7 +297,7 @@ unsafe fn put<F: Copy>(place: &mut F, name: &CStr) -> bool {
 /// often call dlsym in their first free. While the error of a failed dlsym of ours is pending, dlsym frees its text
 /// first, and that free comes back to them without an end. The program's own `free`, if it has one, is left alone, and
 /// so is one that snapshots nothing up: an allocator may not be ready for a free before its first block (mimalloc 3 is
-/// not). For that reason nothing is called either where no snapshot-up of ours can fail.
+/// not). For that reason nothing is called either where no look-up of ours can fail.
 ///
 /// # Safety
 /// [`find`] has succeeded; the C library has its environment: dlopen may not be called earlier.

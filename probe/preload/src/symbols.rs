@@ -1,6 +1,6 @@
 //! Whether a loaded object defines a symbol, or refers to one: read in its tables.
 //!
-//! A snapshot-up by dlsym that fails allocates its error on the subject's heap, and what the program allocates afterwards
+//! A look-up by dlsym that fails allocates its error on the subject's heap, and what the program allocates afterwards
 //! lies elsewhere than without the probe.
 
 use std::ffi::{CStr, c_int, c_void};
@@ -24,7 +24,7 @@ struct Dynamic {
 /// Which objects are asked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Among {
-    /// Those that stand behind this library in the order of snapshot-ups.
+    /// Those that stand behind this library in the order of look-ups.
     Next,
     /// All but this library.
     Others,
@@ -134,7 +134,7 @@ struct Relocation {
     addend: i64,
 }
 
-/// What a snapshot-up reads of an object.
+/// What a look-up reads of an object.
 struct Tables {
     names: *const u8,
     symbols: *const libc::Elf64_Sym,

@@ -2,8 +2,8 @@
 //! of groups; watched, and never signalled.
 //!
 //! Membership may change while the run goes on. A search every few seconds ([`search`]) says which process is in
-//! which arm now; what changed since the last one is told as happenings, so that the record has, for every snapshot, the
-//! arm of every process: one row for each stretch of one process in one arm.
+//! which arm now; what changed since the last one is told as happenings, so that the record has, for every snapshot,
+//! the arm of every process: one row for each stretch of one process in one arm.
 
 pub mod glob;
 pub(super) mod process;

@@ -1,8 +1,8 @@
 //! A process that has ended, from its ELF core: the same snapshot as of a running one, and what its blocks are held by.
 //!
 //! In: a core file (the kernel's, gcore's, systemd-coredump's), and the files that the process had mapped, for what the
-//! core leaves out. Out: a [`HeapSnapshot`] of the moment of death, and which blocks the program could still reach: from
-//! its data, its stacks and, unlike of a running process, its registers. Called by: `highwater explain --core`.
+//! core leaves out. Out: a [`HeapSnapshot`] of the moment of death, and which blocks the program could still reach:
+//! from its data, its stacks and, unlike of a running process, its registers. Called by: `highwater explain --core`.
 
 mod elf;
 mod memory;

@@ -90,8 +90,8 @@ fn mark_falls(p: &ProcessFacts) -> Vec<f64> {
     born
 }
 
-/// Whether what is called a high-water mark is one: the highest since the last snapshot falls at every other snapshot, and
-/// the resident set does not fall with it.
+/// Whether what is called a high-water mark is one: the highest since the last snapshot falls at every other snapshot,
+/// and the resident set does not fall with it.
 fn has_marks(p: &ProcessFacts) -> bool {
     let steps = p.hwm.len().saturating_sub(1);
     let falls = mark_falls(p);

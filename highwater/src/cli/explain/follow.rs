@@ -24,9 +24,9 @@ pub const SEARCH_MAX: Duration = Duration::from_secs(12);
 /// After a snapshot its CPU time rests so many times: looking takes a fifth of one core at most.
 const REST: u32 = 4;
 
-/// An observation with fewer snapshots than this in the window that is judged, where there was to be time for them, goes on
-/// for up to so many times its duration. (Snapshots of a heap that grows are close together at first and far apart at
-/// the end, and the first ones are left out as start-up: twelve in all may be seven that count.)
+/// An observation with fewer snapshots than this in the window that is judged, where there was to be time for them,
+/// goes on for up to so many times its duration. (Snapshots of a heap that grows are close together at first and far
+/// apart at the end, and the first ones are left out as start-up: twelve in all may be seven that count.)
 const SNAPSHOTS_WANTED: usize = 12;
 const LONGER_MAX: u32 = 3;
 

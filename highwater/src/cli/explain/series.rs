@@ -24,8 +24,8 @@ const SHARE_JUDGE: f64 = 0.02;
 /// A search for what is still held, which the snapshots of all processes wait for.
 const SEARCH_MAX: Duration = Duration::from_secs(2);
 
-/// An answer of one process for its names, in the midst of a run, whose snapshots wait meanwhile; the rest of the names is
-/// there the next time.
+/// An answer of one process for its names, in the midst of a run, whose snapshots wait meanwhile; the rest of the names
+/// is there the next time.
 const NAMES_MAX: Duration = Duration::from_secs(5);
 
 /// Words that end the event of a cause that no allocator changes.
@@ -70,8 +70,8 @@ impl HeapSeries {
         self.judge_ended(snapshot, targets);
     }
 
-    /// The last words on every process: over the time after its warm-up, by a snapshot of now, while it still runs. What
-    /// this costs disturbs nothing that is measured any more.
+    /// The last words on every process: over the time after its warm-up, by a snapshot of now, while it still runs.
+    /// What this costs disturbs nothing that is measured any more.
     pub fn finish(&mut self, snapshot: &mut Snapshot) {
         let end = Instant::now() + heap::LAST_WORDS_MAX;
         let mut left = self.processes.len() as u32;

@@ -1,8 +1,8 @@
 //! The collector of a run with remote arms: reads what a store got from other hosts, and writes it down as snapshots.
 //!
-//! Snapshots stand on the run's grid like any others, only later: a snapshot is written when everything that belongs to it
-//! can be expected to be in the store. A store that does not answer delays snapshots and loses none; one that was down
-//! holds no samples of that time, and these snapshots are counted as missing.
+//! Snapshots stand on the run's grid like any others, only later: a snapshot is written when everything that belongs to
+//! it can be expected to be in the store. A store that does not answer delays snapshots and loses none; one that was
+//! down holds no samples of that time, and these snapshots are counted as missing.
 
 pub mod book;
 pub mod gap;

@@ -281,7 +281,8 @@ impl Run<'_> {
     }
 }
 
-/// What the collector has left to do at the end: its last snapshot, and where there is a probe the last words on the heaps.
+/// What the collector has left to do at the end: its last snapshot, and where there is a probe the last words on the
+/// heaps.
 fn ending_max(experiment: &Experiment) -> Duration {
     match experiment.probe {
         true => LAST_SNAPSHOT_MAX + LAST_WORDS_MAX,

@@ -1,5 +1,5 @@
-//! Stalls as series of an experiment: what `stalls = true` adds to each snapshot. A thread for each process of the subject
-//! watches it all the time; a snapshot writes down what was counted until then.
+//! Stalls as series of an experiment: what `stalls = true` adds to each snapshot. A thread for each process of the
+//! subject watches it all the time; a snapshot writes down what was counted until then.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
