@@ -36,11 +36,11 @@ fn main() {
     let size = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = size.split(' ').next().unwrap().parse().unwrap();
     drop(size);
-    // The figures are lists themselves: what a look at them costs.
+    // The figures are lists themselves: what a snapshot at them costs.
     drop((figures(), figures()));
     let first = figures().unwrap();
     let before = figures().unwrap();
-    let look = before.allocations - first.allocations;
+    let snapshot = before.allocations - first.allocations;
     drop(first);
     let limit = limit_memory(pages * 4096 + (64 << 20));
     // SAFETY: sizes above zero; a block that is null is not touched.
@@ -60,7 +60,7 @@ fn main() {
     assert_eq!((failed, moved), (TRIES, 0));
     let now = figures().unwrap();
     let blocks = held.len() as u64;
-    assert_eq!(now.allocations - before.allocations, blocks + look);
+    assert_eq!(now.allocations - before.allocations, blocks + snapshot);
     let grown = now.live_bytes() - before.live_bytes();
     // Nothing but the blocks, and the lists of `before`.
     assert!(

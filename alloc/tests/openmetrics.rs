@@ -92,7 +92,7 @@ fn the_page_keeps_the_rules_of_openmetrics() {
 }
 
 #[test]
-fn a_histogram_has_the_same_buckets_at_every_look() {
+fn a_histogram_has_the_same_buckets_at_every_snapshot() {
     let bounds = |page: &str| -> Vec<String> {
         let families = families(page);
         let all = families.values().flatten();

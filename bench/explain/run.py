@@ -124,7 +124,7 @@ def line(name, row, said, is_by_pid):
     mark, cause, function = judged(row, said, is_by_pid)
     share = unexplained = looks = ""
     if said and "verdict" in said:
-        looks = said["looks"]
+        looks = said["snapshots"]
         share = f"{said['sites'][0]['share_of_growth']:.2f}" if said["sites"] and function else ""
         parts = {part["name"]: part["bytes"] for part in said["parts"]}
         unexplained = f"{100 * parts['unexplained'] / max(said['rss_bytes'], 1):.1f} %"

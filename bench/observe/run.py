@@ -97,7 +97,7 @@ def bench_exporter(path, folder):
 
 def bench_highwater(pids):
     """Criterion's output; it measures CPU time of the looking thread."""
-    command = ["cargo", "bench", "--bench", "look", "--", "--warm-up-time", "2"]
+    command = ["cargo", "bench", "--bench", "snapshot", "--", "--warm-up-time", "2"]
     environment = {**os.environ, "HIGHWATER_BENCH_PIDS": ",".join(map(str, pids))}
     run = subprocess.run(command, env=environment, cwd=HERE, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr

@@ -130,7 +130,7 @@ def replaced(made, rng):
     reborn(other.rows, since + made.interval, rng)
     p.rows = [row for row in p.rows if row[0] < since]
     made.processes.append(other)
-    return [told("added", [p.arm], [other.name]), told("missing_looks", [], [p.name])]
+    return [told("added", [p.arm], [other.name]), told("missing_snapshots", [], [p.name])]
 
 
 def allocator_midway(made, rng):
@@ -166,7 +166,7 @@ def restart_in_hole(made, rng):
     for p in made.of(arm):
         p.births = [since + 5 * made.interval]
         reborn(p.rows, until, rng, 0.3)
-    return [told("missing_looks"), told("restarted", [arm], [p.name for p in made.of(arm)])]
+    return [told("missing_snapshots"), told("restarted", [arm], [p.name for p in made.of(arm)])]
 
 
 FAULTS = [
@@ -339,7 +339,7 @@ TWINS = [
 # What a fault brings along, beside its own finding.
 FOLLOWS = {
     "crash_loop": {"uptimes"},
-    "stop_and_return": {"missing_looks", "uptimes"},
+    "stop_and_return": {"missing_snapshots", "uptimes"},
     "hang_two": set(),
     "replaced": {"uptimes"},
     "allocator_midway": {"uptimes"},

@@ -194,7 +194,7 @@ def hole(made, rng):
     until = since + max(8 * made.interval, made.end() * rng.uniform(0.1, 0.3))
     for p in made.processes:
         p.rows = [row for row in p.rows if not since <= row[0] < until]
-    return [told("missing_looks")]
+    return [told("missing_snapshots")]
 
 
 def gaps_some(made, rng):
@@ -203,7 +203,7 @@ def gaps_some(made, rng):
     for p in who:
         lost = rng.uniform(0.35, 0.7)
         p.rows = [row for row in p.rows if rng.random() > lost] or p.rows[:2]
-    return [told("missing_looks", [], [p.name for p in who])]
+    return [told("missing_snapshots", [], [p.name for p in who])]
 
 
 def ended(made, rng):
@@ -211,7 +211,7 @@ def ended(made, rng):
     p = rng.choice(made.processes)
     since = at_part(made, rng, 0.3, 0.6)
     p.rows = [row for row in p.rows if row[0] < since]
-    return [told("missing_looks", [], [p.name])]
+    return [told("missing_snapshots", [], [p.name])]
 
 
 def hang(made, rng):
@@ -467,7 +467,7 @@ def lost_looks(made, rng):
 def outage(made, rng):
     """The monitor was away once: said as a hole, and nothing else."""
     hole(made, rng)
-    return {"missing_looks"}
+    return {"missing_snapshots"}
 
 
 def coarse(made, rng):

@@ -1,18 +1,18 @@
-//! The stop rule under repeated looks: how often a run that is looked at again and again is decided wrongly,
-//! beside the rule that people use (stop at the first look at which a plain 95 % interval excludes equality).
+//! The stop rule under repeated analyses: how often a run that is looked at again and again is decided wrongly,
+//! beside the rule that people use (stop at the first analysis at which a plain 95 % interval excludes equality).
 
 use series::estimate::Estimate;
 use series::series::Series;
 use verdict::arm;
 use verdict::arm::ArmVerdict;
 use verdict::series::{SeriesVerdict, judge};
-use verdict::stop::{Stages, look};
+use verdict::stop::{Stages, evaluate};
 use verdict::{Label, Rules, pair};
 
 use crate::dice::Dice;
 
-/// Looks of one run; each a fifth later than the one before.
-const LOOKS: i32 = 16;
+/// Analyses of one run; each a fifth later than the one before.
+const ANALYSES: i32 = 16;
 const PROCESSES: usize = 4;
 
 struct Scene {
@@ -21,13 +21,13 @@ struct Scene {
     ratio: f64,
     /// Spread between processes.
     spread: f64,
-    /// New processes at every look (the worst case for peeking), or the same ones.
+    /// New processes at every analysis (the worst case for peeking), or the same ones.
     fresh: bool,
 }
 
 const SCENES: [Scene; 5] = [
     Scene {
-        name: "equal, other processes at each look",
+        name: "equal, other processes at each analysis",
         ratio: 1.0,
         spread: 0.06,
         fresh: true,
@@ -97,7 +97,7 @@ fn levels(dice: &mut Dice, ratio: f64, spread: f64) -> Vec<f64> {
 
 #[derive(Default)]
 struct Counted {
-    /// Ordered at some look, ordered the wrong way (or ordered at all, of equals), settled as the same.
+    /// Ordered at some analysis, ordered the wrong way (or ordered at all, of equals), settled as the same.
     ordered: f64,
     wrong: f64,
     same: f64,
@@ -116,7 +116,7 @@ fn run_one(scene: &Scene, seed: u64, counted: &mut Counted) {
     let template = judge(&Series::default(), &Rules::default());
     let mut stages = Stages::default();
     let mut plain: Option<bool> = None;
-    for k in 0..LOOKS {
+    for k in 0..ANALYSES {
         if scene.fresh {
             x = levels(&mut dice, 1.0, scene.spread);
             y = levels(&mut dice, scene.ratio, scene.spread);
@@ -126,7 +126,7 @@ fn run_one(scene: &Scene, seed: u64, counted: &mut Counted) {
             arm_at("x", &x, &template, &mut dice),
             arm_at("y", &y, &template, &mut dice),
         ];
-        look(&mut stages, &arms, 3600.0 * hours, 0.0, &Rules::default());
+        evaluate(&mut stages, &arms, 3600.0 * hours, 0.0, &Rules::default());
         let pair = pair::compare_judged(&arms[0], &arms[1], 1, &Rules::default());
         if plain.is_none() && pair.decided {
             plain = pair.ratio.map(|r| r.value < 1.0);
@@ -145,7 +145,7 @@ fn run_one(scene: &Scene, seed: u64, counted: &mut Counted) {
 /// Plays every scene `count` times and prints a line for each.
 pub fn table(seed: u64, count: u64) -> String {
     let mut out = format!(
-        "stop rule, {count} runs of {LOOKS} looks, {PROCESSES} processes an arm, joint error allowed 0.05\n\
+        "stop rule, {count} runs of {ANALYSES} analyses, {PROCESSES} processes an arm, joint error allowed 0.05\n\
          {:36} ordered  wrong   same  hours (median)  wrong by plain intervals\n",
         "scene"
     );

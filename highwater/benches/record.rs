@@ -1,6 +1,6 @@
-//! What a record costs: CPU per look, bytes per sample, time to read back.
+//! What a record costs: CPU per snapshot, bytes per sample, time to read back.
 //!
-//! `cargo bench --bench record -- [LOOKS] [PROCESSES]` (2,000 and 200 unless given). Times are of this process's
+//! `cargo bench --bench record -- [SNAPSHOTS] [PROCESSES]` (2,000 and 200 unless given). Times are of this process's
 //! CPU clock, so a busy machine disturbs them little; the numbers in docs/reference/record.md come from here.
 
 use std::path::Path;
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use experiment::file::{Experiment, parse_experiment};
 use observe::clock::{Clock, RealClock};
-use observe::look::{Look, ProcessId, Role, Sample, TimeNs};
 use observe::metric;
+use observe::snapshot::{ProcessId, Role, Sample, Snapshot, TimeNs};
 use record::run::Machine;
-use record::{Folder, LookId, NewProcess, ReadOptions, Reader, Recorder, export};
+use record::{Folder, NewProcess, ReadOptions, Reader, Recorder, SnapshotId, export};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Metrics of one look of one process: all of /proc at the full rate, smaps every tenth look.
+/// Metrics of one snapshot of one process: all of /proc at the full rate, smaps every tenth look.
 const SLOW_EVERY: i64 = 10;
 const SLOW: &[&str] = &[
     metric::PSS.name,
@@ -27,14 +27,14 @@ fn main() {
     let numbers: Vec<i64> = std::env::args()
         .filter_map(|word| word.parse().ok())
         .collect();
-    let looks = numbers.first().copied().unwrap_or(2_000);
+    let snapshots = numbers.first().copied().unwrap_or(2_000);
     let processes = numbers.get(1).copied().unwrap_or(200);
     let runs = tempfile::tempdir().expect("a folder");
     let experiment = experiment();
     let folder = Folder::create(runs.path(), "2026-11-21", &experiment).expect("a folder");
-    let samples = write(&folder, &experiment, looks, processes);
+    let samples = write(&folder, &experiment, snapshots, processes);
     let bytes = std::fs::metadata(folder.database()).expect("a file").len();
-    println!("{looks} looks of {processes} processes: {samples} samples");
+    println!("{snapshots} snapshots of {processes} processes: {samples} samples");
     println!(
         "size      {:.1} MiB, {:.2} bytes a sample",
         bytes as f64 / 1048576.0,
@@ -43,7 +43,7 @@ fn main() {
     read(&folder);
 }
 
-fn write(folder: &Folder, experiment: &Experiment, looks: i64, processes: i64) -> u64 {
+fn write(folder: &Folder, experiment: &Experiment, snapshots: i64, processes: i64) -> u64 {
     let clock = RealClock::start();
     let mut recorder = Recorder::create(folder, experiment, &Machine::default(), clock.anchor())
         .expect("a record");
@@ -51,11 +51,11 @@ fn write(folder: &Folder, experiment: &Experiment, looks: i64, processes: i64) -
         .map(|n| recorder.process_started(&process(n)).expect("a process"))
         .collect();
     let (mut samples, mut cpu, mut wall) = (0, Vec::new(), Vec::new());
-    for n in 0..looks {
-        let look = look(n, &ids, TimeNs(clock.anchor().wall_ns));
-        samples += look.samples.len() as u64;
+    for n in 0..snapshots {
+        let snapshot = snapshot(n, &ids, TimeNs(clock.anchor().wall_ns));
+        samples += snapshot.samples.len() as u64;
         let (at, used) = (Instant::now(), cpu_time());
-        recorder.look(&look).expect("a look");
+        recorder.snapshot(&snapshot).expect("a snapshot");
         cpu.push((cpu_time() - used).as_secs_f64() * 1e3);
         wall.push(at.elapsed().as_secs_f64() * 1e3);
     }
@@ -65,7 +65,7 @@ fn write(folder: &Folder, experiment: &Experiment, looks: i64, processes: i64) -
             words: "done".into(),
         })
         .expect("the end");
-    for (name, mut times) in [("look, CPU", cpu), ("look, wall", wall)] {
+    for (name, mut times) in [("snapshot, CPU", cpu), ("snapshot, wall", wall)] {
         times.sort_by(f64::total_cmp);
         let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
         println!(
@@ -99,23 +99,26 @@ fn read(folder: &Folder) {
     timed("rss_bytes", &|| {
         whole(&ReadOptions::metrics([metric::RSS.name]))
     });
-    timed("rss_bytes, one look a minute", &|| {
+    timed("rss_bytes, one snapshot a minute", &|| {
         whole(&ReadOptions::metrics([metric::RSS.name]).every(Duration::from_secs(60)))
     });
-    timed("every metric, one look a minute", &|| {
+    timed("every metric, one snapshot a minute", &|| {
         whole(&ReadOptions::default().every(Duration::from_secs(60)))
     });
     timed("every metric", &|| whole(&ReadOptions::default()));
     let reader = Reader::open(folder).expect("a reader");
-    let (last, _) = reader.last_look().expect("looks").expect("a look");
+    let (last, _) = reader
+        .last_snapshot()
+        .expect("snapshots")
+        .expect("a snapshot");
     let wanted = [
         metric::RSS.name,
         metric::CPU_USER.name,
         metric::CPU_SYSTEM.name,
     ];
-    timed("three metrics of the last look", &|| {
+    timed("three metrics of the last snapshot", &|| {
         reader
-            .samples_since(LookId(last.0 - 1), &wanted)
+            .samples_since(SnapshotId(last.0 - 1), &wanted)
             .expect("rows")
             .0
             .len()
@@ -149,15 +152,15 @@ fn process(n: i64) -> NewProcess {
         metrics_url: None,
         load_lines: None,
         cgroup: None,
-        expected_allocator: observe::look::Expected::Any,
+        expected_allocator: observe::snapshot::Expected::Any,
     }
 }
 
 /// Values as services have them: pages that wander, counters that rise, much that is zero or stays.
-fn look(n: i64, ids: &[ProcessId], begun: TimeNs) -> Look {
+fn snapshot(n: i64, ids: &[ProcessId], begun: TimeNs) -> Snapshot {
     let per_process = metric::ALL
         .iter()
-        .filter(|m| !m.name.starts_with("host_") && m.name != metric::LOOK_COST.name);
+        .filter(|m| !m.name.starts_with("host_") && m.name != metric::SNAPSHOT_COST.name);
     let mut samples = Vec::new();
     for m in per_process.filter(|m| n % SLOW_EVERY == 0 || !SLOW.contains(&m.name)) {
         for id in ids {
@@ -180,9 +183,9 @@ fn look(n: i64, ids: &[ProcessId], begun: TimeNs) -> Look {
         }
     }
     let time = TimeNs(begun.0 + n * 1_000_000_000);
-    Look {
+    Snapshot {
         samples,
-        ..Look::at(time)
+        ..Snapshot::at(time)
     }
 }
 

@@ -92,13 +92,13 @@ fn verdicts(c: &mut Criterion) {
 /// 50,000 rows of 200 processes, sorted by time.
 fn reading(c: &mut Criterion) {
     let mut csv = String::from("arm,process,t_s,rss_kib\n");
-    for look in 0..250 {
+    for snapshot in 0..250 {
         for process in 0..200 {
             let arm = process % 5;
             csv += &format!(
                 "a{arm},p{process},{},{}\n",
-                60 * look,
-                100_000 + look * process
+                60 * snapshot,
+                100_000 + snapshot * process
             );
         }
     }

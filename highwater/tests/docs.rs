@@ -98,7 +98,7 @@ fn every_option_stands_in_the_page_of_its_verb() {
 /// Whatever a person can type has words in its help.
 #[test]
 fn nothing_in_the_help_is_without_words() {
-    fn look(verb: &clap::Command, silent: &mut Vec<String>) {
+    fn walk(verb: &clap::Command, silent: &mut Vec<String>) {
         for argument in verb
             .get_arguments()
             .filter(|argument| !argument.is_hide_set())
@@ -111,11 +111,11 @@ fn nothing_in_the_help_is_without_words() {
             }
         }
         for inner in verb.get_subcommands() {
-            look(inner, silent);
+            walk(inner, silent);
         }
     }
     let mut silent = Vec::new();
-    look(&Cli::command(), &mut silent);
+    walk(&Cli::command(), &mut silent);
     assert!(silent.is_empty(), "without words: {silent:?}");
 }
 

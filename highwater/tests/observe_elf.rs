@@ -103,7 +103,7 @@ impl Memory for Page {
     }
 }
 
-fn look_up(memory: &dyn Memory, bias: u64, dynamic: u64) {
+fn resolve(memory: &dyn Memory, bias: u64, dynamic: u64) {
     if let Some(image) = Image::read(memory, bias, dynamic) {
         let _ = image.export("malloc");
         let _ = image.needed();
@@ -117,9 +117,9 @@ proptest! {
     fn made_up_memory_is_survived(
         bytes in proptest::collection::vec(any::<u8>(), 1..200), bias: u64, dynamic: u64,
     ) {
-        look_up(&Page(bytes.clone()), bias, dynamic % 64);
+        resolve(&Page(bytes.clone()), bias, dynamic % 64);
         let noise = Noise(bytes);
-        look_up(&noise, bias, dynamic);
+        resolve(&noise, bias, dynamic);
         let auxv: Vec<u8> =
             [3, dynamic, 5, bias % 200, 0, 0].iter().flat_map(|w: &u64| w.to_le_bytes()).collect();
         let _ = read_loaded(&noise, &auxv);

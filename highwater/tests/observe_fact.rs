@@ -7,8 +7,8 @@ use std::process::Command;
 
 use observe::collector::{Observer, Options};
 use observe::fact::program::{Libc, preload_problem, read_program};
-use observe::look::{EventKind, Expected, Look, TimeNs};
 use observe::proc::ProcRoot;
+use observe::snapshot::{EventKind, Expected, Snapshot, TimeNs};
 use observed::{Child, SECOND, compile, fact, start};
 
 const LIBRARY: &[&str] = &["-shared", "-fPIC", "-fno-builtin"];
@@ -56,42 +56,42 @@ fn observer() -> Observer {
     Observer::new(ProcRoot::default(), Options::default())
 }
 
-/// One look by a new observer.
-fn look(child: &Child, expected: Option<&Path>) -> Look {
+/// One snapshot by a new observer.
+fn snapshot(child: &Child, expected: Option<&Path>) -> Snapshot {
     let mut target = child.target(1);
     target.expected_allocator = expected.map_or(Expected::System, |path| {
         Expected::Library(path.to_path_buf())
     });
-    observer().look(TimeNs(SECOND), &[target])
+    observer().snapshot(TimeNs(SECOND), &[target])
 }
 
-fn library(look: &Look) -> &str {
-    fact(look, 1, "malloc.library").expect("the allocator is always told")
+fn library(snapshot: &Snapshot) -> &str {
+    fact(snapshot, 1, "malloc.library").expect("the allocator is always told")
 }
 
 /// The words of the one NotTheArm event.
-fn not_the_arm(look: &Look) -> &str {
-    let found: Vec<_> = look
+fn not_the_arm(snapshot: &Snapshot) -> &str {
+    let found: Vec<_> = snapshot
         .events
         .iter()
         .filter(|event| event.kind == EventKind::NotTheArm)
         .collect();
-    assert_eq!(found.len(), 1, "{:?}", look.events);
+    assert_eq!(found.len(), 1, "{:?}", snapshot.events);
     &found[0].words
 }
 
-fn assert_proved(look: &Look, expected: &Path) {
-    assert_eq!(Path::new(library(look)), expected);
-    let proof = fact(look, 1, "malloc.proof").unwrap();
+fn assert_proved(snapshot: &Snapshot, expected: &Path) {
+    assert_eq!(Path::new(library(snapshot)), expected);
+    let proof = fact(snapshot, 1, "malloc.proof").unwrap();
     assert!(proof.contains("bound calls go there"), "{proof}");
-    assert!(look.events.is_empty(), "{:?}", look.events);
+    assert!(snapshot.events.is_empty(), "{:?}", snapshot.events);
 }
 
 #[test]
 fn plain_glibc_is_the_system_allocator() {
     let bench = Bench::new();
     let child = bench.start(None);
-    let seen = look(&child, None);
+    let seen = snapshot(&child, None);
     assert!(library(&seen).ends_with("/libc.so.6"), "{}", library(&seen));
     assert!(seen.events.is_empty(), "{:?}", seen.events);
     assert_eq!(fact(&seen, 1, "allocator.family"), Some("glibc"));
@@ -121,7 +121,7 @@ fn plain_glibc_is_the_system_allocator() {
         line.contains("r-xp") && line.ends_with("libc.so.6"),
         "{line}"
     );
-    let words = look(&child, Some(&bench.bump));
+    let words = snapshot(&child, Some(&bench.bump));
     let words = not_the_arm(&words);
     assert!(
         words.contains("libbump.so") && words.contains("libc.so.6"),
@@ -134,7 +134,7 @@ fn plain_glibc_is_the_system_allocator() {
 fn a_preloaded_allocator_answers() {
     let bench = Bench::new();
     let child = bench.start(Some(&bench.bump));
-    let seen = look(&child, Some(&bench.bump));
+    let seen = snapshot(&child, Some(&bench.bump));
     assert_proved(&seen, &bench.bump);
     assert!(
         fact(&seen, 1, "malloc.others")
@@ -155,7 +155,7 @@ fn a_preloaded_allocator_answers() {
         "{bound}"
     );
     // The same process in an arm without an allocator is not what that arm says.
-    let words = look(&child, None);
+    let words = snapshot(&child, None);
     assert!(
         not_the_arm(&words).contains("libbump.so"),
         "{}",
@@ -169,7 +169,7 @@ fn a_copy_of_the_library_is_the_library() {
     let copy = bench.folder.path().join("elsewhere.so");
     std::fs::copy(&bench.bump, &copy).unwrap();
     let child = bench.start(Some(&copy));
-    assert_proved(&look(&child, Some(&bench.bump)), &copy);
+    assert_proved(&snapshot(&child, Some(&bench.bump)), &copy);
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn a_preload_that_cannot_be_loaded_is_not_the_arm() {
     let broken = bench.folder.path().join("broken.so");
     std::fs::write(&broken, "not a library").unwrap();
     let child = bench.start(Some(&broken));
-    let seen = look(&child, Some(&broken));
+    let seen = snapshot(&child, Some(&broken));
     assert!(library(&seen).ends_with("/libc.so.6"));
     assert!(
         not_the_arm(&seen).contains("cannot be preloaded"),
@@ -192,7 +192,7 @@ fn a_library_that_exports_nothing_is_not_the_arm() {
     let bench = Bench::new();
     let nothing = bench.library("nothing.c", "libnothing.so");
     let child = bench.start(Some(&nothing));
-    let seen = look(&child, Some(&nothing));
+    let seen = snapshot(&child, Some(&nothing));
     assert!(library(&seen).ends_with("/libc.so.6"));
     assert!(
         not_the_arm(&seen).contains("exports no malloc"),
@@ -213,7 +213,7 @@ fn the_second_of_two_preloads_is_not_the_one_that_answers() {
     std::fs::write(&second, bytes).unwrap();
     let both = format!("{}:{}", bench.bump.display(), second.display());
     let child = bench.start(Some(Path::new(&both)));
-    let seen = look(&child, Some(&second));
+    let seen = snapshot(&child, Some(&second));
     assert_eq!(Path::new(library(&seen)), bench.bump);
     assert!(
         not_the_arm(&seen).contains("behind another"),
@@ -232,14 +232,14 @@ fn a_static_program_has_its_own() {
     let bench = Bench::new();
     let program = compile("calls.c", &["-static"], bench.folder.path(), "static");
     let child = start_with(&program, Some(&bench.bump));
-    let seen = look(&child, Some(&bench.bump));
+    let seen = snapshot(&child, Some(&bench.bump));
     assert!(library(&seen).contains("static") && library(&seen).contains("glibc"));
     assert!(
         not_the_arm(&seen).contains("static"),
         "{}",
         not_the_arm(&seen)
     );
-    assert!(look(&child, None).events.is_empty());
+    assert!(snapshot(&child, None).events.is_empty());
     let read = read_program(&program).unwrap();
     assert_eq!((read.libc, read.interpreter.as_deref()), (Libc::None, None));
     assert!(
@@ -254,7 +254,7 @@ fn a_static_program_has_its_own() {
         "static-pie",
     );
     let child = start_with(&pie, Some(&bench.bump));
-    assert!(library(&look(&child, None)).contains("static"));
+    assert!(library(&snapshot(&child, None)).contains("static"));
     assert!(preload_problem(&read_program(&pie).unwrap(), &bench.bump).is_some());
 }
 
@@ -271,7 +271,7 @@ fn a_program_with_its_own_malloc_is_told() {
     let flags = [bump.to_str().unwrap(), "-rdynamic"];
     let program = compile("calls.c", &flags, bench.folder.path(), "own");
     let child = start_with(&program, None);
-    let seen = look(&child, None);
+    let seen = snapshot(&child, None);
     assert!(
         library(&seen).ends_with("own (the program)"),
         "{}",
@@ -293,7 +293,7 @@ fn deleted_files_are_still_proved() {
     std::fs::remove_file(&copy).unwrap();
     // Another file under the old name must not be taken for the mapped one.
     std::fs::copy(bench.library("nothing.c", "other.so"), &copy).unwrap();
-    let seen = look(&child, Some(&bench.bump));
+    let seen = snapshot(&child, Some(&bench.bump));
     assert_eq!(Path::new(library(&seen)), copy);
     assert!(fact(&seen, 1, "exe").unwrap().ends_with("/gone (deleted)"));
     assert!(
@@ -321,7 +321,7 @@ fn files_in_another_mount_namespace_are_reached() {
     child.read_line();
     let hidden = bench.folder.path().join("hidden/libbump.so");
     assert!(!hidden.exists(), "it must be out of sight");
-    assert_proved(&look(&child, Some(&bench.bump)), &hidden);
+    assert_proved(&snapshot(&child, Some(&bench.bump)), &hidden);
 }
 
 #[test]
@@ -335,7 +335,7 @@ fn a_program_run_through_its_linker_is_proved() {
         .arg(&bench.program);
     let child = start(&mut command);
     child.read_line();
-    assert_proved(&look(&child, Some(&bench.bump)), &bench.bump);
+    assert_proved(&snapshot(&child, Some(&bench.bump)), &bench.bump);
 }
 
 #[test]
@@ -347,19 +347,24 @@ fn exec_is_seen_although_pid_and_start_time_stay() {
     target.expected_allocator = Expected::Library(bench.bump.clone());
     let mut observer = observer();
     let targets = [target];
-    assert!(observer.look(TimeNs(SECOND), &targets).events.is_empty());
-    let quiet = observer.look(TimeNs(2 * SECOND), &targets);
+    assert!(
+        observer
+            .snapshot(TimeNs(SECOND), &targets)
+            .events
+            .is_empty()
+    );
+    let quiet = observer.snapshot(TimeNs(2 * SECOND), &targets);
     assert!(quiet.facts.is_empty(), "nothing changed: {:?}", quiet.facts);
     child.write(&format!("exec {}\n", other.display()));
     child.read_line();
-    let seen = observer.look(TimeNs(3 * SECOND), &targets);
+    let seen = observer.snapshot(TimeNs(3 * SECOND), &targets);
     assert!(
         not_the_arm(&seen).contains("static"),
         "{}",
         not_the_arm(&seen)
     );
     assert!(fact(&seen, 1, "exe").unwrap().ends_with("/idle"));
-    let said = observer.look(TimeNs(4 * SECOND), &targets);
+    let said = observer.snapshot(TimeNs(4 * SECOND), &targets);
     assert!(said.events.is_empty(), "said once: {:?}", said.events);
 }
 
@@ -378,8 +383,8 @@ fn a_process_that_stands_still_is_hung_until_it_moves() {
             signal(&still, rustix::process::Signal::CONT);
         }
         std::thread::sleep(std::time::Duration::from_millis(2));
-        let look = observer.look(TimeNs(second * SECOND), &targets);
-        for event in look.events {
+        let snapshot = observer.snapshot(TimeNs(second * SECOND), &targets);
+        for event in snapshot.events {
             hung.push((second, event.process.unwrap().0, event.kind));
         }
     }
@@ -426,7 +431,7 @@ fn jemalloc_and_mimalloc_from_debian() {
             .path();
         let path = folder.join(name).canonicalize().unwrap();
         let child = bench.start(Some(&path));
-        let seen = look(&child, Some(&path));
+        let seen = snapshot(&child, Some(&path));
         assert_proved(&seen, &path);
         assert_eq!(fact(&seen, 1, "allocator.family"), Some(family));
         let found = fact(&seen, 1, "allocator.version").unwrap();

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 
 use abi::{Header, Section, SectionKind, State};
-use heap::probe::{ProbeLook, read_probe};
+use heap::probe::{ProbeSnapshot, read_probe};
 use observe::fact::memory::Memory;
 use symbols::perf_map::open_perf_map;
 use testkit::skipped;
@@ -34,7 +34,7 @@ impl Mappings {
     }
 
     /// As /proc/PID/maps has them.
-    fn read_probe(&self) -> Result<Option<ProbeLook>, String> {
+    fn read_probe(&self) -> Result<Option<ProbeSnapshot>, String> {
         let line = |start: &u64| {
             format!(
                 "{start:x}-{:x} rw-p 0 00:01 7 /memfd:highwater-probe (deleted)\n",
@@ -123,10 +123,10 @@ fn a_section_with_more_rows_than_any_probes_is_refused() {
 #[test]
 fn four_mappings_are_read_and_the_others_counted() {
     for (mappings, unread) in [(1, 0), (2, 0), (4, 0), (6, 2), (40, 36)] {
-        let look = Mappings::of(mappings, &imitation(8, 0)).read_probe();
-        let look = look.unwrap().unwrap();
-        assert_eq!(look.unread_mappings, unread, "of {mappings}");
-        assert_eq!(look.own.len(), mappings - unread);
+        let snapshot = Mappings::of(mappings, &imitation(8, 0)).read_probe();
+        let snapshot = snapshot.unwrap().unwrap();
+        assert_eq!(snapshot.unread_mappings, unread, "of {mappings}");
+        assert_eq!(snapshot.own.len(), mappings - unread);
     }
 }
 
@@ -135,19 +135,23 @@ fn four_mappings_are_read_and_the_others_counted() {
 fn so_many_bytes_are_copied_and_no_more() {
     let mut large = imitation(8, 20 << 20);
     large.resize(large.len() + (20 << 20), 0);
-    let look = Mappings::of(4, &large).read_probe().unwrap().unwrap();
-    assert_eq!((look.own.len(), look.unread_mappings), (2, 2));
+    let snapshot = Mappings::of(4, &large).read_probe().unwrap().unwrap();
+    assert_eq!((snapshot.own.len(), snapshot.unread_mappings), (2, 2));
 }
 
 /// 65,536 stacks of 64 frames are four times what the table of frames holds: they overlap.
 #[test]
 fn so_many_frames_are_copied_and_no_more() {
     let rows = SectionKind::Stacks.rows_max() as usize;
-    let look = Mappings::of(1, &imitation(rows as u32, 0)).read_probe();
-    let look = look.unwrap().unwrap();
-    let frames: usize = look.stacks.values().map(|site| site.addresses.len()).sum();
+    let snapshot = Mappings::of(1, &imitation(rows as u32, 0)).read_probe();
+    let snapshot = snapshot.unwrap().unwrap();
+    let frames: usize = snapshot
+        .stacks
+        .values()
+        .map(|site| site.addresses.len())
+        .sum();
     assert_eq!(frames, SectionKind::Frames.rows_max() as usize);
-    assert_eq!(look.unread_stacks, rows - frames / 64);
+    assert_eq!(snapshot.unread_stacks, rows - frames / 64);
 }
 
 /// A folder like /proc/PID of a process of root, and the path of its perf map.

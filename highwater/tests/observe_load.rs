@@ -11,10 +11,10 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer, V2Serializer};
 use observe::collector::{Observer, Options};
 use observe::load_lines::{Problem, parse_load_line};
-use observe::look::{EventKind, Look, Role, Target, TimeNs};
 use observe::metric;
 use observe::proc::ProcRoot;
 use observe::proc::tasks::Counts;
+use observe::snapshot::{EventKind, Role, Snapshot, Target, TimeNs};
 use observe::watched::Carried;
 use observed::{Child, SECOND, spawn, value};
 use proptest::prelude::*;
@@ -93,13 +93,15 @@ impl Load {
         file.write_all(text.as_bytes()).unwrap();
     }
 
-    fn look(&mut self) -> Look {
-        self.observer.look(RUN, std::slice::from_ref(&self.target))
+    fn snapshot(&mut self) -> Snapshot {
+        self.observer
+            .snapshot(RUN, std::slice::from_ref(&self.target))
     }
 }
 
-fn starts(look: &Look) -> Vec<i64> {
-    look.histograms
+fn starts(snapshot: &Snapshot) -> Vec<i64> {
+    snapshot
+        .histograms
         .iter()
         .map(|row| row.start.0 / SECOND)
         .collect()
@@ -108,11 +110,14 @@ fn starts(look: &Look) -> Vec<i64> {
 #[test]
 fn intervals_come_in_the_time_of_the_run() {
     let mut load = Load::new();
-    assert!(load.look().events.is_empty(), "no file yet is no trouble");
+    assert!(
+        load.snapshot().events.is_empty(),
+        "no file yet is no trouble"
+    );
     load.append(&format!("{}\n{}\n", line(998), line(999)));
-    let look = load.look();
-    assert_eq!(starts(&look), [4_998, 4_999]);
-    let row = &look.histograms[0];
+    let snapshot = load.snapshot();
+    assert_eq!(starts(&snapshot), [4_998, 4_999]);
+    let row = &snapshot.histograms[0];
     assert_eq!((row.requests, row.errors, row.dropped), (1, 2, 3));
     assert_eq!(
         (row.metric.as_str(), row.end),
@@ -123,7 +128,7 @@ fn intervals_come_in_the_time_of_the_run() {
         .deserialize(&mut bytes.as_slice())
         .unwrap();
     assert_eq!(read, histogram(&[5_000_000]));
-    assert!(load.look().histograms.is_empty(), "each line once");
+    assert!(load.snapshot().histograms.is_empty(), "each line once");
 }
 
 #[test]
@@ -133,7 +138,7 @@ fn a_line_in_pieces_is_one_line() {
     for (index, piece) in text.as_bytes().chunks(50).enumerate() {
         load.append(std::str::from_utf8(piece).unwrap());
         let last = (index + 1) * 50 >= text.len();
-        assert_eq!(load.look().histograms.len(), usize::from(last));
+        assert_eq!(load.snapshot().histograms.len(), usize::from(last));
     }
 }
 
@@ -147,38 +152,39 @@ fn other_text_is_counted_and_said_once_a_kind() {
         "connected\n{other_schema}\n{}\n{no_field}\n{bad}\n\nbye\n",
         line(991)
     ));
-    let look = load.look();
-    assert_eq!(starts(&look), [4_991], "the good one is kept");
+    let snapshot = load.snapshot();
+    assert_eq!(starts(&snapshot), [4_991], "the good one is kept");
     assert!(
-        look.events
+        snapshot
+            .events
             .iter()
             .all(|event| event.kind == EventKind::Degraded)
     );
-    assert_eq!(look.events.len(), 4, "{:?}", look.events);
-    assert_eq!(value(&look, 1, metric::LOAD_LINES_LEFT_OUT), Some(5.0));
+    assert_eq!(snapshot.events.len(), 4, "{:?}", snapshot.events);
+    assert_eq!(value(&snapshot, 1, metric::LOAD_LINES_LEFT_OUT), Some(5.0));
     load.append("more text\n");
-    let look = load.look();
-    assert!(look.events.is_empty());
-    assert_eq!(value(&look, 1, metric::LOAD_LINES_LEFT_OUT), Some(6.0));
+    let snapshot = load.snapshot();
+    assert!(snapshot.events.is_empty());
+    assert_eq!(value(&snapshot, 1, metric::LOAD_LINES_LEFT_OUT), Some(6.0));
 }
 
 #[test]
 fn a_file_that_is_cut_short_or_replaced_is_read_on() {
     let mut load = Load::new();
     load.append(&format!("{}\n{}\n{{\"half", line(980), line(981)));
-    assert_eq!(load.look().histograms.len(), 2);
+    assert_eq!(load.snapshot().histograms.len(), 2);
     std::fs::write(&load.path, line(982) + "\n").unwrap();
-    let look = load.look();
-    assert_eq!(starts(&look), [4_982]);
+    let snapshot = load.snapshot();
+    assert_eq!(starts(&snapshot), [4_982]);
     assert!(
-        look.events[0].words.contains("cut short"),
+        snapshot.events[0].words.contains("cut short"),
         "{:?}",
-        look.events
+        snapshot.events
     );
     let other = load.path.with_extension("new");
     std::fs::write(&other, line(983) + "\n" + &line(984) + "\n").unwrap();
     std::fs::rename(&other, &load.path).unwrap();
-    assert_eq!(starts(&load.look()), [4_983, 4_984]);
+    assert_eq!(starts(&load.snapshot()), [4_983, 4_984]);
 }
 
 #[test]
@@ -186,25 +192,25 @@ fn an_endless_line_takes_no_memory_and_the_next_is_read() {
     let mut load = Load::new();
     for _ in 0..5 {
         load.append(&"x".repeat(700_000));
-        load.look();
+        load.snapshot();
     }
     load.append(&format!("\n{}\n", line(992)));
-    let look = load.look();
-    assert_eq!(starts(&look), [4_992]);
-    assert_eq!(value(&look, 1, metric::LOAD_LINES_LEFT_OUT), Some(1.0));
+    let snapshot = load.snapshot();
+    assert_eq!(starts(&snapshot), [4_992]);
+    assert_eq!(value(&snapshot, 1, metric::LOAD_LINES_LEFT_OUT), Some(1.0));
 }
 
 #[test]
 fn the_last_line_of_a_program_that_ended_is_read() {
     let mut load = Load::new();
-    load.look();
+    load.snapshot();
     load._child.kill_and_reap();
     load.append(&format!("{}\n", line(993)));
-    let look = load.look();
-    assert_eq!(look.events[0].kind, EventKind::Vanished);
-    assert_eq!(starts(&look), [4_993]);
+    let snapshot = load.snapshot();
+    assert_eq!(snapshot.events[0].kind, EventKind::Vanished);
+    assert_eq!(starts(&snapshot), [4_993]);
     load.append(&format!("{}\n", line(994)));
-    assert_eq!(starts(&load.look()), [4_994]);
+    assert_eq!(starts(&load.snapshot()), [4_994]);
 }
 
 #[test]
@@ -217,7 +223,7 @@ fn a_resumed_collector_records_no_interval_twice_and_none_too_few() {
         load_until: Some(until),
     };
     load.observer.carry(load.target.process, carried);
-    assert_eq!(starts(&load.look()), [4_981, 4_982]);
+    assert_eq!(starts(&load.snapshot()), [4_981, 4_982]);
 }
 
 #[test]
@@ -277,8 +283,8 @@ fn pauses_are_rows_of_their_own_in_the_time_of_the_run() {
         "{}\n",
         paused(&format!("[[{start},{end}],[{start},{}]]", 5_000 * SECOND))
     ));
-    let look = load.look();
-    let pauses: Vec<_> = look
+    let snapshot = load.snapshot();
+    let pauses: Vec<_> = snapshot
         .histograms
         .iter()
         .filter(|row| row.metric == "pause")

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use observe::cgroup::{Cgroup, Folders, find_folders, parse_key, read_cgroup};
 use observe::collector::{Observer, Options};
 use observe::host::{Cpu, SystemRoot, parse_cpu, parse_load, parse_meminfo, read_machine};
-use observe::look::{EventKind, Role, TimeNs};
 use observe::metric;
 use observe::pressure::{Pressure, parse_pressure};
 use observe::proc::ProcRoot;
+use observe::snapshot::{EventKind, Role, TimeNs};
 use observed::{SECOND, fact, fixture_root, fixtures, spawn, spawn_c, target, value};
 use proptest::prelude::*;
 use testkit::skipped;
@@ -84,21 +84,25 @@ fn no_limit_is_no_number() {
 }
 
 #[test]
-fn a_look_brings_the_cgroup_and_its_pressure() {
+fn a_snapshot_brings_the_cgroup_and_its_pressure() {
     let child = spawn("sleep", &["60"]);
     let mut target = child.target(1);
     target.cgroup = Some(fixtures().join("cgroup/v2/job"));
-    let look = Observer::new(ProcRoot::default(), Options::default()).look(TimeNs(1), &[target]);
-    assert_eq!(value(&look, 1, metric::CGROUP_OOM_KILLS), Some(2.0));
+    let snapshot =
+        Observer::new(ProcRoot::default(), Options::default()).snapshot(TimeNs(1), &[target]);
+    assert_eq!(value(&snapshot, 1, metric::CGROUP_OOM_KILLS), Some(2.0));
     assert_eq!(
-        value(&look, 1, metric::PRESSURE_MEMORY_SOME),
+        value(&snapshot, 1, metric::PRESSURE_MEMORY_SOME),
         Some(700_000.0)
     );
-    assert_eq!(value(&look, 1, metric::PRESSURE_CPU_SOME), Some(55_000.0));
+    assert_eq!(
+        value(&snapshot, 1, metric::PRESSURE_CPU_SOME),
+        Some(55_000.0)
+    );
     assert!(
-        look.events.is_empty(),
-        "kills before the first look are not news: {:?}",
-        look.events
+        snapshot.events.is_empty(),
+        "kills before the first snapshot are not news: {:?}",
+        snapshot.events
     );
 }
 
@@ -140,15 +144,15 @@ fn an_oom_kill_is_an_event() {
     target.cgroup = Some(group.0.clone());
     let mut observer = Observer::new(ProcRoot::default(), Options::default());
     let targets = [target];
-    let before = observer.look(TimeNs(SECOND), &targets);
+    let before = observer.snapshot(TimeNs(SECOND), &targets);
     assert_eq!(value(&before, 1, metric::CGROUP_LIMIT), Some(33_554_432.0));
     assert_eq!(value(&before, 1, metric::CGROUP_OOM_KILLS), Some(0.0));
     child.write_line(); // touches 64 MiB
     let mut kinds = Vec::new();
     for second in 2..500 {
         std::thread::sleep(std::time::Duration::from_millis(10));
-        let look = observer.look(TimeNs(second * SECOND), &targets);
-        kinds.extend(look.events.iter().map(|event| event.kind.clone()));
+        let snapshot = observer.snapshot(TimeNs(second * SECOND), &targets);
+        kinds.extend(snapshot.events.iter().map(|event| event.kind.clone()));
         if kinds.contains(&EventKind::Vanished) {
             break;
         }
@@ -208,22 +212,22 @@ fn the_host_is_sampled_and_described() {
     let mut host = target(3, 0, 0);
     host.role = Role::Host;
     let mut observer = Observer::new(ProcRoot::default(), Options::default());
-    let look = observer.look(TimeNs(1), std::slice::from_ref(&host));
-    let total = value(&look, 3, metric::HOST_MEMORY_TOTAL).unwrap();
-    let available = value(&look, 3, metric::HOST_MEMORY_AVAILABLE).unwrap();
+    let snapshot = observer.snapshot(TimeNs(1), std::slice::from_ref(&host));
+    let total = value(&snapshot, 3, metric::HOST_MEMORY_TOTAL).unwrap();
+    let available = value(&snapshot, 3, metric::HOST_MEMORY_AVAILABLE).unwrap();
     assert!(available > 0.0 && available <= total);
-    assert!(value(&look, 3, metric::HOST_LOAD).is_some());
-    assert!(value(&look, 3, metric::HOST_CPU_BUSY).unwrap() > 0.0);
-    assert!(value(&look, 3, metric::HOST_CPU_STOLEN).is_some());
-    let cpus: usize = fact(&look, 3, "machine.cpus").unwrap().parse().unwrap();
+    assert!(value(&snapshot, 3, metric::HOST_LOAD).is_some());
+    assert!(value(&snapshot, 3, metric::HOST_CPU_BUSY).unwrap() > 0.0);
+    assert!(value(&snapshot, 3, metric::HOST_CPU_STOLEN).is_some());
+    let cpus: usize = fact(&snapshot, 3, "machine.cpus").unwrap().parse().unwrap();
     assert!(cpus >= std::thread::available_parallelism().unwrap().get());
     let uname = rustix::system::uname();
     assert_eq!(
-        fact(&look, 3, "machine.kernel"),
+        fact(&snapshot, 3, "machine.kernel"),
         uname.release().to_str().ok()
     );
     assert!(
-        observer.look(TimeNs(2), &[host]).facts.is_empty(),
+        observer.snapshot(TimeNs(2), &[host]).facts.is_empty(),
         "described once"
     );
 }

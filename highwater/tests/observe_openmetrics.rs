@@ -13,11 +13,11 @@ use flate2::write::GzEncoder;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use observe::collector::{Observer, Options};
-use observe::look::{EventKind, Look, ProcessId, Target, TimeNs};
 use observe::metric;
 use observe::openmetrics::parse::parse_exposition;
 use observe::openmetrics::series::SERIES_MAX;
 use observe::proc::ProcRoot;
+use observe::snapshot::{EventKind, ProcessId, Snapshot, Target, TimeNs};
 use observed::{Child, SECOND, spawn, value};
 use proptest::prelude::*;
 use testkit::free_port;
@@ -100,10 +100,10 @@ fn peak_bytes() -> u64 {
 fn a_gzip_bomb_is_refused_and_not_held() {
     let bomb = endpoint(1, answer_with_a_bomb);
     peak_bytes();
-    let look = observer(5_000).look(TimeNs(SECOND), std::slice::from_ref(&bomb.target));
+    let snapshot = observer(5_000).snapshot(TimeNs(SECOND), std::slice::from_ref(&bomb.target));
     let peak = peak_bytes();
     eprintln!("peak: {} MiB", peak >> 20);
-    let words: Vec<&str> = look.events.iter().map(|e| e.words.as_str()).collect();
+    let words: Vec<&str> = snapshot.events.iter().map(|e| e.words.as_str()).collect();
     let named = |words: &&&str| {
         words.contains(&bomb.server.url) && words.contains("larger than 8 MiB after decompression")
     };
@@ -159,9 +159,14 @@ fn observer(wait_ms: u64) -> Observer {
     Observer::new(ProcRoot::default(), options)
 }
 
-fn named(look: &Look, process: i64, name: &str) -> Option<f64> {
-    let found = |s: &&observe::look::Sample| s.process == ProcessId(process) && s.metric == name;
-    look.samples.iter().find(found).map(|sample| sample.value)
+fn named(snapshot: &Snapshot, process: i64, name: &str) -> Option<f64> {
+    let found =
+        |s: &&observe::snapshot::Sample| s.process == ProcessId(process) && s.metric == name;
+    snapshot
+        .samples
+        .iter()
+        .find(found)
+        .map(|sample| sample.value)
 }
 
 #[test]
@@ -243,19 +248,19 @@ proptest! {
 fn gauges_and_counters_become_samples() {
     let endpoint = endpoint(1, answer_at_once);
     endpoint.set("relay_process_rss_bytes 1e6\nframes_total{host=\"a\"} 7\nodd NaN\n");
-    let look = observer(5_000).look(TimeNs(SECOND), std::slice::from_ref(&endpoint.target));
+    let snapshot = observer(5_000).snapshot(TimeNs(SECOND), std::slice::from_ref(&endpoint.target));
     assert_eq!(
-        named(&look, 1, "openmetrics:relay_process_rss_bytes"),
+        named(&snapshot, 1, "openmetrics:relay_process_rss_bytes"),
         Some(1e6)
     );
     assert_eq!(
-        named(&look, 1, "openmetrics:frames_total{host=\"a\"}"),
+        named(&snapshot, 1, "openmetrics:frames_total{host=\"a\"}"),
         Some(7.0)
     );
-    assert_eq!(named(&look, 1, "openmetrics:odd"), None);
-    assert_eq!(value(&look, 1, metric::METRICS_LEFT_OUT), Some(1.0));
-    assert!(value(&look, 1, metric::METRICS_FETCH).unwrap() > 0.0);
-    assert!(look.events.is_empty(), "{:?}", look.events);
+    assert_eq!(named(&snapshot, 1, "openmetrics:odd"), None);
+    assert_eq!(value(&snapshot, 1, metric::METRICS_LEFT_OUT), Some(1.0));
+    assert!(value(&snapshot, 1, metric::METRICS_FETCH).unwrap() > 0.0);
+    assert!(snapshot.events.is_empty(), "{:?}", snapshot.events);
 }
 
 #[test]
@@ -268,9 +273,10 @@ fn series_have_a_limit_and_the_first_ones_stay() {
     };
     let mut observer = observer(5_000);
     endpoint.set(&page(0));
-    let first = observer.look(TimeNs(SECOND), std::slice::from_ref(&endpoint.target));
-    let count = |look: &Look| {
-        look.samples
+    let first = observer.snapshot(TimeNs(SECOND), std::slice::from_ref(&endpoint.target));
+    let count = |snapshot: &Snapshot| {
+        snapshot
+            .samples
             .iter()
             .filter(|s| s.metric.starts_with("openmetrics:"))
             .count()
@@ -279,13 +285,13 @@ fn series_have_a_limit_and_the_first_ones_stay() {
     assert_eq!(value(&first, 1, metric::METRICS_LEFT_OUT), Some(100.0));
     assert_eq!(first.events.len(), 1, "{:?}", first.events);
     endpoint.set(&page(SERIES_MAX - 1)); // only one of the first ones is left
-    let second = observer.look(TimeNs(2 * SECOND), std::slice::from_ref(&endpoint.target));
+    let second = observer.snapshot(TimeNs(2 * SECOND), std::slice::from_ref(&endpoint.target));
     assert_eq!(count(&second), 1);
     assert!(second.events.is_empty(), "said once");
 }
 
 #[test]
-fn latency_histograms_become_rows_of_what_happened_between_two_looks() {
+fn latency_histograms_become_rows_of_what_happened_between_two_snapshots() {
     let endpoint = endpoint(1, answer_at_once);
     let page = |a: u32, b: u32, c: u32| {
         format!(
@@ -299,7 +305,7 @@ fn latency_histograms_become_rows_of_what_happened_between_two_looks() {
     };
     let mut observer = observer(5_000);
     endpoint.set(&page(1_000, 1_000, 1_000));
-    let first = observer.look(TimeNs(SECOND), std::slice::from_ref(&endpoint.target));
+    let first = observer.snapshot(TimeNs(SECOND), std::slice::from_ref(&endpoint.target));
     assert!(
         first.histograms.is_empty(),
         "what was before has no known beginning"
@@ -309,7 +315,7 @@ fn latency_histograms_become_rows_of_what_happened_between_two_looks() {
         Some(1_000.0)
     );
     endpoint.set(&page(1_090, 1_099, 1_100));
-    let second = observer.look(TimeNs(2 * SECOND), std::slice::from_ref(&endpoint.target));
+    let second = observer.snapshot(TimeNs(2 * SECOND), std::slice::from_ref(&endpoint.target));
     let row = &second.histograms[0];
     assert_eq!(row.metric, "openmetrics:request_seconds{path=\"/\"}");
     assert_eq!(
@@ -334,15 +340,15 @@ fn a_slow_endpoint_costs_only_itself() {
     late.set("up 2\n");
     let mut observer = observer(1_500);
     let targets = [late.target.clone(), fast.target.clone()];
-    let look = observer.look(TimeNs(SECOND), &targets);
-    assert_eq!(named(&look, 1, "openmetrics:up"), Some(1.0));
-    assert_eq!(named(&look, 2, "openmetrics:up"), None);
-    assert_eq!(value(&look, 2, metric::METRICS_LATE), Some(1.0));
+    let snapshot = observer.snapshot(TimeNs(SECOND), &targets);
+    assert_eq!(named(&snapshot, 1, "openmetrics:up"), Some(1.0));
+    assert_eq!(named(&snapshot, 2, "openmetrics:up"), None);
+    assert_eq!(value(&snapshot, 2, metric::METRICS_LATE), Some(1.0));
     assert!(
-        value(&look, 2, metric::RSS).is_some(),
+        value(&snapshot, 2, metric::RSS).is_some(),
         "its /proc is read all the same"
     );
-    let words: Vec<_> = look
+    let words: Vec<_> = snapshot
         .events
         .iter()
         .map(|event| event.words.as_str())
@@ -351,13 +357,13 @@ fn a_slow_endpoint_costs_only_itself() {
         words.len() == 1 && words[0].contains("did not answer"),
         "{words:?}"
     );
-    // The late page is not taken for one of a later look.
+    // The late page is not taken for one of a later snapshot.
     late.set("up 3\n");
     GATE.store(true, Ordering::SeqCst);
     let mut answers = (2..20).map(|second| {
-        let look = observer.look(TimeNs(second * SECOND), &targets);
+        let snapshot = observer.snapshot(TimeNs(second * SECOND), &targets);
         std::thread::sleep(Duration::from_millis(50));
-        named(&look, 2, "openmetrics:up")
+        named(&snapshot, 2, "openmetrics:up")
     });
     assert_eq!(answers.find_map(|answer| answer), Some(3.0));
 }
@@ -377,8 +383,8 @@ fn endpoints_that_never_answer_do_not_hold_up_the_others() {
     // latest after two rounds, since those that failed are left alone.
     while seen == 0 && begin.elapsed() < Duration::from_secs(15) {
         second += 1;
-        let look = observer.look(TimeNs(second * SECOND / 4), &targets);
-        seen += usize::from(named(&look, 1, "openmetrics:up").is_some());
+        let snapshot = observer.snapshot(TimeNs(second * SECOND / 4), &targets);
+        seen += usize::from(named(&snapshot, 1, "openmetrics:up").is_some());
         std::thread::sleep(Duration::from_millis(150));
     }
     assert_eq!(seen, 1);
@@ -393,8 +399,9 @@ fn refused_broken_and_endless_answers_are_said() {
     let mut wrong = target.clone();
     wrong.process = ProcessId(3);
     wrong.metrics_url = Some("not a url".to_owned());
-    let look = observer(5_000).look(TimeNs(SECOND), &[endless.target.clone(), target, wrong]);
-    let mut said: Vec<_> = look
+    let snapshot =
+        observer(5_000).snapshot(TimeNs(SECOND), &[endless.target.clone(), target, wrong]);
+    let mut said: Vec<_> = snapshot
         .events
         .iter()
         .map(|e| (e.process.unwrap().0, e.kind.clone()))
@@ -405,7 +412,7 @@ fn refused_broken_and_endless_answers_are_said() {
         said,
         [degraded(1), degraded(2), degraded(3)],
         "{:?}",
-        look.events
+        snapshot.events
     );
-    assert!((1..=3).all(|process| value(&look, process, metric::RSS).is_some()));
+    assert!((1..=3).all(|process| value(&snapshot, process, metric::RSS).is_some()));
 }

@@ -5,13 +5,13 @@ mod observed;
 use std::process::Command;
 
 use observe::collector::{Observer, Options};
-use observe::look::{EventKind, TimeNs};
 use observe::proc::ProcRoot;
+use observe::snapshot::{EventKind, TimeNs};
 use observed::{SECOND, fact, start};
 
 /// Looks at another user's process: pid in HIGHWATER_TEST_PID. Run by the test below as nobody.
 #[test]
-fn looks_as_another_user() {
+fn observes_as_another_user() {
     let Ok(pid) = std::env::var("HIGHWATER_TEST_PID") else {
         return;
     };
@@ -25,15 +25,16 @@ fn looks_as_another_user() {
     };
     let mut observer = Observer::new(root, options);
     let targets = [observed::target(1, pid, start)];
-    let look = observer.look(TimeNs(SECOND), &targets);
-    assert!(observed::value(&look, 1, observe::metric::RSS).unwrap() > 0.0);
-    let lost: Vec<&str> = look
+    let snapshot = observer.snapshot(TimeNs(SECOND), &targets);
+    assert!(observed::value(&snapshot, 1, observe::metric::RSS).unwrap() > 0.0);
+    let lost: Vec<&str> = snapshot
         .events
         .iter()
         .map(|event| event.words.as_str())
         .collect();
     assert!(
-        look.events
+        snapshot
+            .events
             .iter()
             .all(|event| event.kind == EventKind::Degraded),
         "{lost:?}"
@@ -50,9 +51,13 @@ fn looks_as_another_user() {
         lost.iter().all(|words| words.contains("permission denied")),
         "{lost:?}"
     );
-    assert_eq!(fact(&look, 1, "malloc.library"), None, "nothing is made up");
+    assert_eq!(
+        fact(&snapshot, 1, "malloc.library"),
+        None,
+        "nothing is made up"
+    );
     for second in 2..200 {
-        let again = observer.look(TimeNs(second * SECOND), &targets);
+        let again = observer.snapshot(TimeNs(second * SECOND), &targets);
         assert!(again.events.is_empty(), "said once: {:?}", again.events);
     }
 }
@@ -80,7 +85,7 @@ fn another_users_process_is_sampled_and_what_is_lost_is_said() {
         }
     };
     let run = run
-        .args(["--exact", "looks_as_another_user"])
+        .args(["--exact", "observes_as_another_user"])
         .output()
         .unwrap();
     let out = String::from_utf8_lossy(&run.stdout);

@@ -3,18 +3,18 @@
 mod observed;
 
 use observe::collector::{Observer, Options};
-use observe::look::{EventKind, Look, Role, TimeNs};
 use observe::metric;
 use observe::proc::ProcRoot;
 use observe::proc::rollup::parse_rollup;
 use observe::proc::stat::parse_stat;
 use observe::proc::status::parse_status;
 use observe::proc::tasks::parse_schedstat;
+use observe::snapshot::{EventKind, Role, Snapshot, TimeNs};
 use observed::{Child, SECOND, fixture_root, spawn, spawn_c, target, value, values};
 use proptest::prelude::*;
 
-fn look_once(observer: &mut Observer, at: i64, process: &Child) -> Look {
-    observer.look(TimeNs(at), &[process.target(1)])
+fn snapshot_once(observer: &mut Observer, at: i64, process: &Child) -> Snapshot {
+    observer.snapshot(TimeNs(at), &[process.target(1)])
 }
 
 fn observer() -> Observer {
@@ -24,7 +24,7 @@ fn observer() -> Observer {
 #[test]
 fn a_captured_process_is_read_in_base_units() {
     let mut observer = Observer::new(fixture_root("6.18"), Options::default());
-    let look = observer.look(TimeNs(5), &[target(1, 4242, 162_413)]);
+    let snapshot = observer.snapshot(TimeNs(5), &[target(1, 4242, 162_413)]);
     let expected = [
         (metric::RSS, 54_608 * 1024),
         (metric::RSS_ANON, 47_908 * 1024),
@@ -43,7 +43,7 @@ fn a_captured_process_is_read_in_base_units() {
     ];
     for (metric, expected) in expected {
         assert_eq!(
-            value(&look, 1, metric),
+            value(&snapshot, 1, metric),
             Some(expected as f64),
             "{}",
             metric.name
@@ -59,7 +59,7 @@ fn a_captured_process_is_read_in_base_units() {
         .sum();
     assert!(switches > 21, "the main thread alone has 21");
     assert_eq!(
-        value(&look, 1, metric::SWITCHES_VOLUNTARY),
+        value(&snapshot, 1, metric::SWITCHES_VOLUNTARY),
         Some(switches as f64)
     );
 }
@@ -109,10 +109,10 @@ fn a_real_process_that_grows_is_seen_to_grow() {
     let child = spawn_c("grow.c", &[]);
     let mut observer = observer();
     child.read_line(); // 8 MiB touched
-    let before = look_once(&mut observer, SECOND, &child);
+    let before = snapshot_once(&mut observer, SECOND, &child);
     child.write_line();
     child.read_line(); // 64 MiB more touched
-    let after = look_once(&mut observer, 2 * SECOND, &child);
+    let after = snapshot_once(&mut observer, 2 * SECOND, &child);
     let grown = |m| value(&after, 1, m).unwrap() - value(&before, 1, m).unwrap();
     let mib = 1024.0 * 1024.0;
     assert!(
@@ -138,10 +138,10 @@ fn the_end_of_a_process_is_said_once_and_others_go_on() {
     let (mut dies, lives) = (spawn("sleep", &["60"]), spawn("sleep", &["60"]));
     let mut observer = observer();
     let targets = [dies.target(1), lives.target(2)];
-    let first = observer.look(TimeNs(1), &targets);
+    let first = observer.snapshot(TimeNs(1), &targets);
     assert!(value(&first, 1, metric::RSS).is_some());
     dies.kill_and_reap();
-    let second = observer.look(TimeNs(2), &targets);
+    let second = observer.snapshot(TimeNs(2), &targets);
     let gone: Vec<_> = second
         .events
         .iter()
@@ -150,22 +150,22 @@ fn the_end_of_a_process_is_said_once_and_others_go_on() {
     assert_eq!(gone, [(EventKind::Vanished, 1)]);
     assert!(value(&second, 1, metric::RSS).is_none());
     assert!(value(&second, 2, metric::RSS).is_some());
-    assert!(observer.look(TimeNs(3), &targets).events.is_empty());
+    assert!(observer.snapshot(TimeNs(3), &targets).events.is_empty());
 }
 
 #[test]
 fn a_zombie_is_not_sampled() {
     let mut child = spawn("sleep", &["60"]);
     let mut observer = observer();
-    look_once(&mut observer, 1, &child);
+    snapshot_once(&mut observer, 1, &child);
     child.kill_and_leave();
-    let look = look_once(&mut observer, 2, &child);
-    assert!(look.samples.is_empty());
-    assert_eq!(look.events[0].kind, EventKind::Vanished);
+    let snapshot = snapshot_once(&mut observer, 2, &child);
+    assert!(snapshot.samples.is_empty());
+    assert_eq!(snapshot.events[0].kind, EventKind::Vanished);
     assert!(
-        look.events[0].words.contains("exit code"),
+        snapshot.events[0].words.contains("exit code"),
         "{}",
-        look.events[0].words
+        snapshot.events[0].words
     );
 }
 
@@ -174,13 +174,13 @@ fn a_pid_used_again_is_never_sampled() {
     let child = spawn("sleep", &["60"]);
     let mut wrong = child.target(1);
     wrong.start_ticks += 1;
-    let look = observer().look(TimeNs(1), &[wrong]);
-    assert!(look.samples.is_empty());
-    assert_eq!(look.events[0].kind, EventKind::Vanished);
+    let snapshot = observer().snapshot(TimeNs(1), &[wrong]);
+    assert!(snapshot.samples.is_empty());
+    assert_eq!(snapshot.events[0].kind, EventKind::Vanished);
     assert!(
-        look.events[0].words.contains("another process"),
+        snapshot.events[0].words.contains("another process"),
         "{}",
-        look.events[0].words
+        snapshot.events[0].words
     );
 }
 
@@ -193,10 +193,10 @@ fn sums_over_threads_never_fall_while_threads_come_and_go() {
         ..Options::default()
     };
     let mut observer = Observer::new(ProcRoot::default(), options);
-    let looks: Vec<Look> = (0..40)
+    let snapshots: Vec<Snapshot> = (0..40)
         .map(|second| {
             std::thread::sleep(std::time::Duration::from_millis(10));
-            look_once(&mut observer, second * SECOND, &child)
+            snapshot_once(&mut observer, second * SECOND, &child)
         })
         .collect();
     for metric in [
@@ -204,11 +204,11 @@ fn sums_over_threads_never_fall_while_threads_come_and_go() {
         metric::SWITCHES_INVOLUNTARY,
         metric::RUN_DELAY,
     ] {
-        let sums = values(&looks, 1, metric);
+        let sums = values(&snapshots, 1, metric);
         assert!(sums.len() > 10, "{}: {sums:?}", metric.name);
         assert!(sums.is_sorted(), "{}: {sums:?}", metric.name);
     }
-    let voluntary = values(&looks, 1, metric::SWITCHES_VOLUNTARY);
+    let voluntary = values(&snapshots, 1, metric::SWITCHES_VOLUNTARY);
     assert!(voluntary.last() > voluntary.first(), "{voluntary:?}");
 }
 
@@ -217,23 +217,23 @@ fn memory_is_still_seen_when_the_main_thread_has_ended() {
     let child = spawn_c("headless.c", &["-pthread"]);
     child.read_line();
     let mut observer = observer();
-    let mut look = look_once(&mut observer, 1, &child);
+    let mut snapshot = snapshot_once(&mut observer, 1, &child);
     // The line comes from the second thread; the first may need a moment more to end.
     for _ in 0..100 {
         let stat = std::fs::read(format!("/proc/{}/stat", child.pid())).unwrap();
         if parse_stat(&stat, 1).unwrap().state == 'Z' {
-            look = look_once(&mut observer, 2, &child);
+            snapshot = snapshot_once(&mut observer, 2, &child);
             break;
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    assert!(look.events.is_empty(), "{:?}", look.events);
-    let rss = value(&look, 1, metric::RSS).unwrap();
+    assert!(snapshot.events.is_empty(), "{:?}", snapshot.events);
+    let rss = value(&snapshot, 1, metric::RSS).unwrap();
     assert!(rss > 8.0 * 1024.0 * 1024.0, "{rss}");
 }
 
 #[test]
-fn five_hundred_processes_are_looked_at_in_one_go() {
+fn five_hundred_processes_are_in_one_snapshot() {
     // Two pipes for each child: more than the 1,024 descriptors that most users begin with.
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let raised = rustix::process::Rlimit {
@@ -248,24 +248,24 @@ fn five_hundred_processes_are_looked_at_in_one_go() {
         .collect();
     let mut observer = observer();
     for second in 0..3 {
-        let look = observer.look(TimeNs(second * SECOND), &targets);
-        let seen = look
+        let snapshot = observer.snapshot(TimeNs(second * SECOND), &targets);
+        let seen = snapshot
             .samples
             .iter()
             .filter(|s| s.metric == metric::RSS.name)
             .count();
         assert_eq!(seen, 500);
-        assert!(look.events.is_empty(), "{:?}", look.events.first());
+        assert!(snapshot.events.is_empty(), "{:?}", snapshot.events.first());
     }
 }
 
 #[test]
-fn the_cost_of_a_look_is_a_sample_of_highwater_itself() {
+fn the_cost_of_a_snapshot_is_a_sample_of_highwater_itself() {
     let pid = std::process::id() as i32;
     let start = observe::proc::read_start_ticks(&ProcRoot::default(), pid).unwrap();
     let mut own = target(9, pid, start);
     own.role = Role::Highwater;
-    let look = observer().look(TimeNs(1), &[own]);
-    assert!(value(&look, 9, metric::LOOK_COST).unwrap() > 0.0);
-    assert!(value(&look, 9, metric::RSS).unwrap() > 0.0);
+    let snapshot = observer().snapshot(TimeNs(1), &[own]);
+    assert!(value(&snapshot, 9, metric::SNAPSHOT_COST).unwrap() > 0.0);
+    assert!(value(&snapshot, 9, metric::RSS).unwrap() > 0.0);
 }

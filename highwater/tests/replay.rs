@@ -144,7 +144,7 @@ fn until(all: &[ProcessFacts], hour: i32) -> AuditInput {
     };
     AuditInput {
         processes: all.iter().map(process).collect(),
-        looks_s: (0..=hour + BEFORE_H)
+        snapshots_s: (0..=hour + BEFORE_H)
             .map(|h| f64::from(h) * HOUR_S)
             .collect(),
         ..AuditInput::default()

@@ -138,7 +138,7 @@ fn verdict_with_arms_pairs_and_findings() {
         "1GiB",
         "--json",
     ];
-    holds("highwater.verdict.1", folder.path(), &all);
+    holds("highwater.verdict.2", folder.path(), &all);
 }
 
 #[test]
@@ -151,11 +151,11 @@ fn run_and_report() {
         [[guard]]\nrss_max = \"100MiB\"\narm = \"leaks\"\n";
     let (folder, _) = folder_with("fake.toml", plan);
     holds(
-        "highwater.run.1",
+        "highwater.run.2",
         folder.path(),
         &["run", "fake.toml", "--json"],
     );
-    holds("highwater.run.1", folder.path(), &["report", "--json"]);
+    holds("highwater.run.2", folder.path(), &["report", "--json"]);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn explain() {
         "sleep",
         "30",
     ];
-    holds("highwater.explain.1", Path::new("."), &arguments);
+    holds("highwater.explain.2", Path::new("."), &arguments);
 }
 
 /// A core of a program of its own, where gdb's gcore is installed.

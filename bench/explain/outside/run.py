@@ -41,7 +41,7 @@ def last_json(text):
         except ValueError:
             i += 1
             continue
-        if isinstance(o, dict) and o.get("schema") == "highwater.explain/1":
+        if isinstance(o, dict) and o.get("schema") in ("highwater.explain/1", "highwater.explain/2"):
             found = o
         i = e
 
@@ -61,7 +61,7 @@ def judge(c, txt, rc, secs):
     fn = [x for x in c["accept_functions"].split("|") if x]
     r = dict(case=c["name"], cause="-", grade="WRONG", top="", named="", sentence="", secs=secs, conf="")
     if not o:
-        r["sentence"] = f"no JSON of schema highwater.explain/1 (exit {rc})"
+        r["sentence"] = f"no JSON of schema highwater.explain (exit {rc})"
         r["named"] = "no" if fn else "-"
         return r
     v = o.get("verdict") or {}

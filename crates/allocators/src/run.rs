@@ -210,9 +210,9 @@ fn pid_of(child: &Child) -> Pid {
 }
 
 fn ends_before(pid: Pid, end: Instant) -> io::Result<bool> {
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    let peek = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     loop {
-        if rustix::process::waitid(WaitId::Pid(pid), look)?.is_some() {
+        if rustix::process::waitid(WaitId::Pid(pid), peek)?.is_some() {
             return Ok(true);
         }
         if Instant::now() >= end {

@@ -190,12 +190,12 @@ impl Chooser {
                 Selector::Pid(pid) => Some(pid),
                 _ => None,
             });
-            return pids.filter_map(|pid| self.look_at(pid)).collect();
+            return pids.filter_map(|pid| self.inspect(pid)).collect();
         }
         let ourselves = own_line();
         all_pids()
             .filter(|pid| !ourselves.contains(pid) || self.is_named(*pid))
-            .filter_map(|pid| self.look_at(pid))
+            .filter_map(|pid| self.inspect(pid))
             .collect()
     }
 
@@ -204,7 +204,7 @@ impl Chooser {
         self.choices.iter().any(names)
     }
 
-    fn look_at(&self, pid: i32) -> Option<Found> {
+    fn inspect(&self, pid: i32) -> Option<Found> {
         let mut seen = Seen::new(pid);
         let choice = self.choices.iter().find(|c| seen.fits(&c.selector))?;
         let found = read_process(pid)?;

@@ -5,7 +5,7 @@ use observe::fact::memory::Memory;
 
 use super::pages::{PAGE_BYTES, PageBits};
 
-/// Pages read at one look, spread evenly over the areas with huge pages.
+/// Pages read at one snapshot, spread evenly over the areas with huge pages.
 const PAGES_READ_MAX: u64 = 2048;
 
 /// Bytes in huge pages that read as zero throughout, scaled up from the pages looked at. A page that

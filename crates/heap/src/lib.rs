@@ -1,8 +1,8 @@
 //! Where the memory of one process is: all that one snapshot reads of it.
 //!
-//! In: a pid. Out: a [`HeapLook`]: its areas with what is resident, glibc's heap walked, the blocks and stacks that the
-//! probe or uprobes counted; and, asked for apart, which blocks nothing points to ([`graph`]). Called by: `highwater
-//! explain`; `memory` makes an account of the snapshots.
+//! In: a pid. Out: a [`HeapSnapshot`]: its areas with what is resident, glibc's heap walked, the blocks and stacks that
+//! the probe or uprobes counted; and, asked for apart, which blocks nothing points to ([`graph`]). Called by:
+//! `highwater explain`; `memory` makes an account of the snapshots.
 //!
 //! ```text
 //! HeapReader -- look --> HeapLook { areas, walk, probe: ProbeLook }
@@ -17,9 +17,9 @@ pub mod family;
 pub mod glibc;
 pub mod graph;
 pub mod huge;
-pub mod inhabitants;
 pub mod kernel;
 pub mod linked;
+pub mod memory_managers;
 pub mod namer;
 pub mod pages;
 mod past;
@@ -41,10 +41,10 @@ use rustix::time::ClockId;
 
 use family::Member;
 use glibc::sampled::Sampled;
-use inhabitants::{Inhabitants, Subject, read_inhabitants};
 use kernel::read_kernel_held;
 use linked::Linked;
 use linked::place::{Place, Process};
+use memory_managers::{MemoryManagers, Subject, read_managers};
 use observe::clock::read_ns;
 use observe::fact::library::Libraries;
 use observe::fact::maps::Maps;
@@ -55,14 +55,14 @@ use observe::proc::identity::parse_identity;
 use observe::proc::open::{Folder, Lost};
 use observe::proc::pagemap::Pagemap;
 use pages::PageBits;
-use probe::ProbeLook;
+use probe::ProbeSnapshot;
 use smaps::Area;
 use stacks::{Scene, StackArea, Stacks};
 use types::Census;
 
-/// All that one look brings. Bytes; times in nanoseconds of CLOCK_MONOTONIC.
+/// All that one snapshot brings. Bytes; times in nanoseconds of CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Default)]
-pub struct HeapLook {
+pub struct HeapSnapshot {
     pub time_ns: u64,
     pub areas: Vec<Area>,
     /// Present pages of private anonymous areas and of `[heap]`, by their start.
@@ -74,7 +74,7 @@ pub struct HeapLook {
     pub walk: Option<glibc::Walk>,
     /// Of the blocks in it, the objects.
     pub types: Census,
-    pub probe: Option<ProbeLook>,
+    pub probe: Option<ProbeSnapshot>,
     /// Why the probe's account could not be read, though one is there.
     pub probe_problem: Option<String>,
     /// Bytes in huge pages that were never written.
@@ -83,19 +83,19 @@ pub struct HeapLook {
     pub memory_denied: bool,
 }
 
-impl HeapLook {
+impl HeapSnapshot {
     /// glibc's heap changed under the walk, and nobody else tells what of it is live.
     fn is_torn(&self) -> bool {
-        let counts = |probe: &ProbeLook| probe.traps.is_none_or(|traps| !traps.has_headers());
+        let counts = |probe: &ProbeSnapshot| probe.traps.is_none_or(|traps| !traps.has_headers());
         let is_counted = self.probe.as_ref().is_some_and(counts);
         let walk = self.walk.as_ref().filter(|_| !is_counted);
         walk.is_some_and(|walk| !walk.complete && walk.unread_bytes == 0)
     }
 }
 
-/// A look whose walk was torn is made again so often; where so many looks in a row remained torn, it is no heap of
-/// glibc's, and one look is enough.
-const LOOKS_AGAIN: usize = 3;
+/// A snapshot whose walk was torn is made again so often; where so many snapshots in a row remained torn, it is no heap
+/// of glibc's, and one snapshot is enough.
+const REREADS_MAX: usize = 3;
 const TORN_IN_A_ROW_MAX: usize = 3;
 
 /// Probes on an allocator that the preloaded probe does not count.
@@ -103,7 +103,7 @@ const TORN_IN_A_ROW_MAX: usize = 3;
 pub enum Uprobes {
     #[default]
     NotAsked,
-    /// From the next look on, where they can be. `at_start`: the program was started for it.
+    /// From the next snapshot on, where they can be. `at_start`: the program was started for it.
     Wanted {
         at_start: bool,
         /// The budget, of the process's CPU time or of a core.
@@ -151,22 +151,22 @@ impl HeapReader {
     ///
     /// # Errors
     /// The process is gone, its areas may not be read, or are not what the kernel's documentation says.
-    pub fn look(&mut self) -> Result<HeapLook, Lost> {
-        let mut look = self.look_once()?;
-        for _ in 0..LOOKS_AGAIN {
-            if !look.is_torn() || self.torn_in_a_row >= TORN_IN_A_ROW_MAX {
+    pub fn snapshot(&mut self) -> Result<HeapSnapshot, Lost> {
+        let mut snapshot = self.snapshot_once()?;
+        for _ in 0..REREADS_MAX {
+            if !snapshot.is_torn() || self.torn_in_a_row >= TORN_IN_A_ROW_MAX {
                 break;
             }
-            look = self.look_once()?;
+            snapshot = self.snapshot_once()?;
         }
-        self.torn_in_a_row = match look.is_torn() {
+        self.torn_in_a_row = match snapshot.is_torn() {
             true => self.torn_in_a_row + 1,
             false => 0,
         };
-        Ok(look)
+        Ok(snapshot)
     }
 
-    fn look_once(&mut self) -> Result<HeapLook, Lost> {
+    fn snapshot_once(&mut self) -> Result<HeapSnapshot, Lost> {
         let mut text = Vec::new();
         let begin = Instant::now();
         let begin_ns = read_ns(ClockId::Monotonic) as u64;
@@ -178,19 +178,19 @@ impl HeapReader {
             return Err(Lost::Gone);
         }
         let memory = self.open_memory();
-        let mut look = HeapLook {
+        let mut snapshot = HeapSnapshot {
             time_ns: read_ns(ClockId::Monotonic) as u64,
             memory_denied: memory.is_none(),
-            ..HeapLook::default()
+            ..HeapSnapshot::default()
         };
         // What must be of one moment comes first: a heap may grow by megabytes during a walk.
         if let Some(memory) = &memory {
             match probe::read_probe(memory, &maps_text(&areas)) {
-                Ok(found) => look.probe = found,
-                Err(problem) => look.probe_problem = Some(problem),
+                Ok(found) => snapshot.probe = found,
+                Err(problem) => snapshot.probe_problem = Some(problem),
             }
         }
-        self.add_linked(&areas, &mut look);
+        self.add_linked(&areas, &mut snapshot);
         let present = self.read_present(&areas);
         let mut status = Vec::new();
         let _ = self.folder.read("status", &mut status);
@@ -201,20 +201,20 @@ impl HeapReader {
             present: &present,
             memory: memory.as_ref().map(|memory| memory as &dyn Memory),
         };
-        look.stacks = self.stacks.look(&scene)?;
-        look.threads = self.folder.threads()?.len();
+        snapshot.stacks = self.stacks.read(&scene)?;
+        snapshot.threads = self.folder.threads()?.len();
         if let Some(memory) = &memory {
-            look.huge_untouched_bytes = huge::read_untouched_bytes(memory, &areas, &present);
+            snapshot.huge_untouched_bytes = huge::read_untouched_bytes(memory, &areas, &present);
         }
-        (look.areas, look.present) = (areas, present);
+        (snapshot.areas, snapshot.present) = (areas, present);
         if let Some(memory) = &memory {
-            self.walk(memory, &mut look, begin_ns);
+            self.walk(memory, &mut snapshot, begin_ns);
         }
-        Ok(look)
+        Ok(snapshot)
     }
 
     /// Adds what uprobes tell of the allocator; puts them on where they are wanted.
-    fn add_linked(&mut self, areas: &[Area], look: &mut HeapLook) {
+    fn add_linked(&mut self, areas: &[Area], snapshot: &mut HeapSnapshot) {
         if let Uprobes::Wanted { at_start, share } = self.uprobes {
             let open = |place: &Place| Linked::open(self.member.pid as u32, place, at_start, share);
             let process = Process {
@@ -235,8 +235,8 @@ impl HeapReader {
             };
         }
         if let Uprobes::On(linked) = &self.uprobes {
-            let own = linked.look();
-            look.probe = Some(match look.probe.take() {
+            let own = linked.snapshot();
+            snapshot.probe = Some(match snapshot.probe.take() {
                 Some(probe) => probe::joined(probe, own),
                 None => own,
             });
@@ -246,10 +246,11 @@ impl HeapReader {
     /// Walks glibc's heap and counts its objects. Of the blocks that uprobes sampled there, those that it shows to be
     /// free by now go out of the account: where each call is too dear to probe, their frees went unseen.
     /// `until_ns`: when the areas were read.
-    fn walk(&self, memory: &dyn Memory, look: &mut HeapLook, until_ns: u64) {
-        let (areas, present) = (&look.areas, &look.present);
-        let is_part = |probe: &&mut ProbeLook| probe.traps.is_some_and(|traps| traps.has_headers());
-        let attached = look.probe.as_mut().filter(is_part);
+    fn walk(&self, memory: &dyn Memory, snapshot: &mut HeapSnapshot, until_ns: u64) {
+        let (areas, present) = (&snapshot.areas, &snapshot.present);
+        let is_part =
+            |probe: &&mut ProbeSnapshot| probe.traps.is_some_and(|traps| traps.has_headers());
+        let attached = snapshot.probe.as_mut().filter(is_part);
         let mut types = Census::new(areas);
         let blocks = attached.as_ref().map_or(&[][..], |probe| &probe.blocks);
         let mut sampled = Sampled::new(blocks, until_ns);
@@ -265,24 +266,24 @@ impl HeapReader {
                 .blocks
                 .retain(|block| !freed.contains_key(&block.address));
         }
-        (look.walk, look.types) = (Some(walk), types);
+        (snapshot.walk, snapshot.types) = (Some(walk), types);
     }
 
     /// What the objects are called that point to a table of virtual functions ([`Census::by_table`]).
-    pub fn class(&self, look: &HeapLook, table: u64) -> Option<String> {
-        look.types.class(&self.open_memory()?, table)
+    pub fn class(&self, snapshot: &HeapSnapshot, table: u64) -> Option<String> {
+        snapshot.types.class(&self.open_memory()?, table)
     }
 
     /// Allocators and runtimes, of the program `exe` and the libraries in `areas`.
-    pub fn inhabitants(
+    pub fn managers(
         &self,
         exe: &Path,
         preloads: &[String],
         areas: &[Area],
         libraries: &mut Libraries,
-    ) -> Inhabitants {
+    ) -> MemoryManagers {
         let process = &self.path;
-        read_inhabitants(
+        read_managers(
             &Subject {
                 process,
                 exe,
@@ -295,7 +296,7 @@ impl HeapReader {
 
     /// Names in LD_PRELOAD, as the process was started with it.
     pub fn preloads(&self) -> Vec<String> {
-        inhabitants::read_preloads(&self.path)
+        memory_managers::read_preloads(&self.path)
     }
 
     /// The command line, words joined.

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use super::HeapLook;
+use super::HeapSnapshot;
 use super::data_symbols::{DataSymbols, Named};
 use super::kernel::BEHIND;
 use super::smaps::Area;
@@ -28,7 +28,7 @@ impl Places {
     /// that is mapped. `threads`: as far as they are known.
     pub fn name(
         &mut self,
-        snapshot: &HeapLook,
+        snapshot: &HeapSnapshot,
         threads: &[Thread],
         open: impl FnOnce(&Area) -> Option<File>,
         address: u64,
@@ -71,7 +71,7 @@ impl Places {
 
     fn in_file(
         &mut self,
-        snapshot: &HeapLook,
+        snapshot: &HeapSnapshot,
         file: &Area,
         open: impl FnOnce(&Area) -> Option<File>,
         address: u64,
@@ -90,7 +90,7 @@ impl Places {
 }
 
 /// Whether an area is a thread's stack.
-pub fn is_stack(snapshot: &HeapLook, area: &Area) -> bool {
+pub fn is_stack(snapshot: &HeapSnapshot, area: &Area) -> bool {
     let is_area = |stack: &StackArea| stack.start == area.start;
     area.name == "[stack]" || snapshot.stacks.iter().any(is_area)
 }

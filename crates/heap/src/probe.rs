@@ -37,9 +37,9 @@ pub struct Block {
     pub weight: f64,
     /// CLOCK_MONOTONIC.
     pub time_ns: u64,
-    /// Key in [`ProbeLook::stacks`], 0 when unknown.
+    /// Key in [`ProbeSnapshot::stacks`], 0 when unknown.
     pub stack: u64,
-    /// Key in [`ProbeLook::roles`].
+    /// Key in [`ProbeSnapshot::roles`].
     pub role: u16,
 }
 
@@ -112,7 +112,7 @@ impl LoadedObject {
 
 /// One copy of the probe's account.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct ProbeLook {
+pub struct ProbeSnapshot {
     /// (from, to) of its mapping, and of the meter's.
     pub own: Vec<(u64, u64)>,
     /// Counting, or why not.
@@ -152,7 +152,7 @@ pub struct ProbeLook {
     pub traps: Option<Traps>,
 }
 
-impl ProbeLook {
+impl ProbeSnapshot {
     /// Usable bytes of live blocks: exact, or estimated from the samples.
     pub fn live_bytes(&self) -> f64 {
         let sampled = || {
@@ -168,27 +168,27 @@ impl ProbeLook {
 
 /// The probe's account, and that of a meter that the program was linked with; `None` when the process
 /// has neither. `maps`: text of its maps.
-pub fn read_probe(memory: &dyn Memory, maps: &[u8]) -> Result<Option<ProbeLook>, String> {
+pub fn read_probe(memory: &dyn Memory, maps: &[u8]) -> Result<Option<ProbeSnapshot>, String> {
     let maps = String::from_utf8_lossy(maps);
-    let mut found: Option<ProbeLook> = None;
+    let mut found: Option<ProbeSnapshot> = None;
     let (mut left_bytes, mut unread) = (COPIED_BYTES_MAX, 0);
     for (index, at) in find(memory, &maps)?.into_iter().enumerate() {
         let read = match index < MAPPINGS_MAX {
             true => read_at(memory, at, &mut left_bytes)?,
             false => None,
         };
-        let Some(look) = read else {
+        let Some(snapshot) = read else {
             unread += 1;
             continue;
         };
         found = Some(match found {
-            Some(other) => joined(other, look),
-            None => look,
+            Some(other) => joined(other, snapshot),
+            None => snapshot,
         });
     }
-    Ok(found.map(|look| ProbeLook {
+    Ok(found.map(|snapshot| ProbeSnapshot {
         unread_mappings: unread,
-        ..look
+        ..snapshot
     }))
 }
 
@@ -197,7 +197,7 @@ fn read_at(
     memory: &dyn Memory,
     at: u64,
     left_bytes: &mut u64,
-) -> Result<Option<ProbeLook>, String> {
+) -> Result<Option<ProbeSnapshot>, String> {
     let header_bytes = abi::HEADER_BYTES as u64;
     let first = memory.bytes(at, header_bytes, header_bytes);
     let first = first.ok_or("the probe's memory cannot be read")?;
@@ -219,7 +219,7 @@ fn read_at(
 const ROLES_APART: u16 = 1 << 12;
 
 /// Two accounts of one process, each of its own allocator.
-pub(super) fn joined(a: ProbeLook, b: ProbeLook) -> ProbeLook {
+pub(super) fn joined(a: ProbeSnapshot, b: ProbeSnapshot) -> ProbeSnapshot {
     let live = a
         .live_bytes_exact
         .zip(b.live_bytes_exact)
@@ -240,7 +240,7 @@ pub(super) fn joined(a: ProbeLook, b: ProbeLook) -> ProbeLook {
     );
     let mut regions = [a.regions, b.regions].concat();
     regions.sort_by_key(|region| region.start);
-    ProbeLook {
+    ProbeSnapshot {
         own: [a.own, b.own].concat(),
         off: a.off.or(b.off),
         started_ns: a.started_ns.min(b.started_ns),

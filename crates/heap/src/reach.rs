@@ -153,7 +153,7 @@ fn for_each_chunk(
     memory: &dyn Memory,
     runs: &[(u64, u64)],
     time: &ScanTime,
-    mut look: impl FnMut(u64, &[[u8; 8]]),
+    mut visit: impl FnMut(u64, &[[u8; 8]]),
 ) -> Option<()> {
     let mut bytes = vec![0; CHUNK_BYTES as usize];
     for &(from, to) in runs {
@@ -163,7 +163,7 @@ fn for_each_chunk(
             }
             let chunk = &mut bytes[..(to - at).min(CHUNK_BYTES) as usize];
             if memory.read(at, chunk).is_some() {
-                look(at, chunk.as_chunks::<8>().0);
+                visit(at, chunk.as_chunks::<8>().0);
             }
         }
     }

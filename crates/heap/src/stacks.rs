@@ -13,7 +13,7 @@ use super::smaps::Area;
 use observe::fact::memory::Memory;
 use observe::proc::open::{Folder, Lost};
 
-/// Threads whose stack pointer is asked for at one look; the next look goes on with others.
+/// Threads whose stack pointer is asked for at one snapshot; the next snapshot goes on with others.
 const THREADS_AT_ONCE: usize = 256;
 
 /// The control block lies within this distance of the end of a stack, thread-local data included.
@@ -28,7 +28,7 @@ const GUARD_BYTES_MAX: u64 = 1 << 20;
 /// Larger areas are not taken for stacks by their shape alone.
 const SHAPE_BYTES_MAX: u64 = 64 << 20;
 
-/// What is known of the stacks of one process, kept between looks.
+/// What is known of the stacks of one process, kept between snapshots.
 #[derive(Debug, Default)]
 pub struct Stacks {
     /// Start and end of areas already decided, and the address that proved them.
@@ -45,7 +45,7 @@ pub struct StackArea {
     pub proof: u64,
 }
 
-/// What the decision needs of one look.
+/// What the decision needs of one snapshot.
 pub struct Scene<'a> {
     /// The process's number as it knows it itself.
     pub own_pid: u32,
@@ -58,7 +58,7 @@ pub struct Scene<'a> {
 
 impl Stacks {
     /// The areas that are stacks of threads.
-    pub fn look(&mut self, scene: &Scene<'_>) -> Result<Vec<StackArea>, Lost> {
+    pub fn read(&mut self, scene: &Scene<'_>) -> Result<Vec<StackArea>, Lost> {
         let pointers = self.read_pointers(scene.folder)?;
         let mut found = Vec::new();
         for (index, area) in scene.areas.iter().enumerate() {
@@ -102,7 +102,7 @@ impl Stacks {
             }
             _ => return (guarded && area.bytes() <= SHAPE_BYTES_MAX).then_some(0),
         };
-        // A control block may be written after the first look: "no" is not remembered.
+        // A control block may be written after the first snapshot: "no" is not remembered.
         if let Some(proof) = proof {
             self.known.insert(key, proof);
         }

@@ -223,7 +223,7 @@ fn header_of(
 }
 
 /// Names parted by runs of blanks; where a name holds a blank, by two or more. A header of pidstat begins with the
-/// time of the look below it.
+/// time of the snapshot below it.
 fn blanks_header(line: Line, next: Option<&str>, wanted: &Wanted) -> Option<Layout> {
     let mut names = fields_of(line.text, Form::Blanks);
     let begins_with_time = names.first().is_some_and(|first| is_clock(first));

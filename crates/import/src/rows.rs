@@ -93,7 +93,7 @@ impl<'a> Rows<'a> {
             times,
             notes: Vec::new(),
         };
-        rows.look_ahead(ahead, before);
+        rows.read_ahead(ahead, before);
         Ok(rows)
     }
 
@@ -282,7 +282,7 @@ impl<'a> Rows<'a> {
     }
 
     /// What the first rows prove about the decimal sign and the order of dates, and what is worth a note.
-    fn look_ahead(&mut self, ahead: Vec<u8>, before: u64) {
+    fn read_ahead(&mut self, ahead: Vec<u8>, before: u64) {
         let empty: Box<dyn Read> = Box::new(std::io::empty());
         let mut records = Records::new(std::io::Cursor::new(ahead).chain(empty), self.form, before);
         if records.header().is_err() {

@@ -138,7 +138,7 @@ impl Times {
         let fall = before.last_s - s;
         let day = match fall {
             f if f >= MIDNIGHT_S => before.day + 1.0,
-            // One look of many processes may take a moment past midnight: a new series in it is a day behind.
+            // One snapshot of many processes may take a moment past midnight: a new series in it is a day behind.
             f if known.is_none() && f < MIDNIGHT_S - DAY_S && before.day > 0.0 => before.day - 1.0,
             f if f > UNORDERED_S => {
                 return Err(NoTime {

@@ -138,7 +138,7 @@ fn times_of_day_pass_midnight() {
 }
 
 #[test]
-fn a_look_of_many_processes_may_pass_midnight() {
+fn a_snapshot_of_many_processes_may_pass_midnight() {
     let mut times = Times {
         factor: 1.0,
         ..Times::default()

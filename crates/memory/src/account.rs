@@ -3,10 +3,10 @@
 use super::areas::{Class, Range, Remembered, class_areas};
 use super::limit::{Counted, ERRORS, Overcount, overcount};
 use super::occupancy::{Occupancy, occupancy};
-use heap::HeapLook;
+use heap::HeapSnapshot;
 use heap::linked::traps::Traps;
 use heap::pages::PAGE_BYTES;
-use heap::probe::{Block, ProbeLook};
+use heap::probe::{Block, ProbeSnapshot};
 
 /// The parts, in the order in which they are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -140,9 +140,9 @@ impl Account {
     }
 }
 
-/// The account of one look, with the classed ranges that it was made from.
-pub fn account(look: &HeapLook, remembered: &mut Remembered) -> (Account, Vec<Range>) {
-    let ranges = class_areas(look, remembered);
+/// The account of one snapshot, with the classed ranges that it was made from.
+pub fn account(snapshot: &HeapSnapshot, remembered: &mut Remembered) -> (Account, Vec<Range>) {
+    let ranges = class_areas(snapshot, remembered);
     let sum = |class: Class| -> f64 {
         ranges
             .iter()
@@ -151,7 +151,7 @@ pub fn account(look: &HeapLook, remembered: &mut Remembered) -> (Account, Vec<Ra
             .sum()
     };
     let areas = |of: fn(&heap::smaps::Area) -> u64| -> f64 {
-        look.areas.iter().map(|area| of(area) as f64).sum()
+        snapshot.areas.iter().map(|area| of(area) as f64).sum()
     };
     let mut account = Account {
         rss_bytes: areas(|area| area.rss_bytes),
@@ -162,36 +162,36 @@ pub fn account(look: &HeapLook, remembered: &mut Remembered) -> (Account, Vec<Ra
         probe: sum(Class::Probe),
         lazy_free: areas(|area| area.lazy_free_bytes),
         huge: areas(|area| area.huge_pages_bytes),
-        huge_untouched: look.huge_untouched_bytes as f64,
+        huge_untouched: snapshot.huge_untouched_bytes as f64,
         swap: areas(|area| area.swap_bytes),
         ..Account::default()
     };
-    account.files_written = files_written(look, &ranges);
+    account.files_written = files_written(snapshot, &ranges);
     let mapped = |r: &&Range| r.class == Class::Anonymous && r.covered;
     account.anonymous_known = ranges
         .iter()
         .filter(mapped)
         .map(|r| r.rss_bytes as f64)
         .sum();
-    divide_heap(look, &ranges, &mut account);
-    account.coverage = coverage(&ranges, look);
+    divide_heap(snapshot, &ranges, &mut account);
+    account.coverage = coverage(&ranges, snapshot);
     (account, ranges)
 }
 
-fn files_written(look: &HeapLook, ranges: &[Range]) -> f64 {
+fn files_written(snapshot: &HeapSnapshot, ranges: &[Range]) -> f64 {
     let files = ranges.iter().filter(|range| range.class == Class::File);
     let areas = files.filter_map(|range| {
-        let place = look
+        let place = snapshot
             .areas
             .binary_search_by_key(&range.start, |area| area.start);
-        place.ok().map(|place| &look.areas[place])
+        place.ok().map(|place| &snapshot.areas[place])
     });
     areas.map(|area| area.anonymous_bytes as f64).sum()
 }
 
 /// Live, held and fragmentation: live bytes by a counter, occupied and empty pages by counting them.
-fn divide_heap(look: &HeapLook, ranges: &[Range], account: &mut Account) {
-    let sees = look.probe.as_ref().filter(|probe| probe.allocs > 0);
+fn divide_heap(snapshot: &HeapSnapshot, ranges: &[Range], account: &mut Account) {
+    let sees = snapshot.probe.as_ref().filter(|probe| probe.allocs > 0);
     let sampled: f64 = sees.map_or(0.0, |p| {
         p.blocks
             .iter()
@@ -200,10 +200,10 @@ fn divide_heap(look: &HeapLook, ranges: &[Range], account: &mut Account) {
     });
     let total = sees.map_or(0.0, |probe| probe.live_bytes());
     let scale = if sampled > 0.0 { total / sampled } else { 1.0 };
-    let pages = occupancy(look, ranges, scale);
-    let in_use = witness(look, &pages);
-    let large = absent(look, ranges, |block| block.usable_bytes >= PAGE_BYTES);
-    let small = absent(look, ranges, |block| block.usable_bytes < PAGE_BYTES);
+    let pages = occupancy(snapshot, ranges, scale);
+    let in_use = witness(snapshot, &pages);
+    let large = absent(snapshot, ranges, |block| block.usable_bytes >= PAGE_BYTES);
+    let small = absent(snapshot, ranges, |block| block.usable_bytes < PAGE_BYTES);
     let counted = total - large.bytes;
     let sampled = match sees {
         Some(probe) if probe.live_bytes_exact.is_none() => sampling_variance(&probe.blocks),
@@ -222,7 +222,7 @@ fn divide_heap(look: &HeapLook, ranges: &[Range], account: &mut Account) {
     });
     // At least: a few samples that stand for megabytes each are no blocks that passed by.
     let uncounted = |in_use: f64| in_use - counted - ERRORS * error;
-    let is_part = |probe: &&ProbeLook| probe.traps.is_some_and(|traps| traps.has_headers());
+    let is_part = |probe: &&ProbeSnapshot| probe.traps.is_some_and(|traps| traps.has_headers());
     account.uncounted = sees
         .filter(|probe| !is_part(probe))
         .and(in_use)
@@ -269,14 +269,14 @@ struct Estimate {
 }
 
 /// Bytes of live blocks on pages that are not in RAM, by the samples: never touched, or swapped out.
-fn absent(look: &HeapLook, ranges: &[Range], is_asked: fn(&&Block) -> bool) -> Estimate {
-    let blocks = look.probe.iter().flat_map(|probe| &probe.blocks);
+fn absent(snapshot: &HeapSnapshot, ranges: &[Range], is_asked: fn(&&Block) -> bool) -> Estimate {
+    let blocks = snapshot.probe.iter().flat_map(|probe| &probe.blocks);
     let of_blocks = blocks.filter(is_asked).map(|block| {
         let index = ranges.partition_point(|range| range.end <= block.address);
         let range = ranges
             .get(index)
             .filter(|range| range.start <= block.address);
-        let bits = range.and_then(|range| look.present.get(&range.area));
+        let bits = range.and_then(|range| snapshot.present.get(&range.area));
         let end = block.address + block.usable_bytes;
         let present = match (range, bits) {
             (Some(_), Some(bits)) => bits.bytes_in(block.address, end),
@@ -310,18 +310,21 @@ fn sampling_variance(blocks: &[Block]) -> f64 {
 }
 
 /// glibc's figure, when all heap was walked to its end.
-fn witness(look: &HeapLook, pages: &Occupancy) -> Option<f64> {
-    let walk = look.walk.as_ref()?;
+fn witness(snapshot: &HeapSnapshot, pages: &Occupancy) -> Option<f64> {
+    let walk = snapshot.walk.as_ref()?;
     let all = walk.complete && !walk.spans.is_empty();
     let estimated = pages.occupied_bytes - pages.counted_bytes;
     (all && estimated < 0.01 * pages.resident_bytes).then_some(pages.in_use_bytes)
 }
 
-fn coverage(ranges: &[Range], look: &HeapLook) -> f64 {
+fn coverage(ranges: &[Range], snapshot: &HeapSnapshot) -> f64 {
     let anonymous = ranges
         .iter()
         .filter(|r| matches!(r.class, Class::Heap | Class::Anonymous));
-    let sees = look.probe.as_ref().is_some_and(|probe| probe.allocs > 0);
+    let sees = snapshot
+        .probe
+        .as_ref()
+        .is_some_and(|probe| probe.allocs > 0);
     let (mut all, mut covered) = (0.0, 0.0);
     for range in anonymous {
         all += range.rss_bytes as f64;

@@ -3,10 +3,10 @@
 //! An anonymous area may be several things at once, because the kernel joins neighbours; so ranges
 //! are classed, not areas. Evidence, strongest first: the probe's own memory; a stack that was proved;
 //! mappings that the program asked for by itself; glibc's own headers; mappings that the allocator
-//! asked for; a sampled live block in what is left of an area; having been heap at an earlier look.
+//! asked for; a sampled live block in what is left of an area; having been heap at an earlier snapshot.
 
-use heap::HeapLook;
-use heap::probe::{ProbeLook, Region};
+use heap::HeapSnapshot;
+use heap::probe::{ProbeSnapshot, Region};
 use heap::smaps::Area;
 use heap::stacks::StackArea;
 
@@ -36,29 +36,29 @@ pub struct Range {
     pub mapped_by: u64,
 }
 
-/// Ranges that were heap at an earlier look: memory that an allocator holds may have no live block.
+/// Ranges that were heap at an earlier snapshot: memory that an allocator holds may have no live block.
 #[derive(Debug, Clone, Default)]
 pub struct Remembered {
     heap: Vec<(u64, u64)>,
 }
 
-/// Classes every area of a look.
-pub fn class_areas(look: &HeapLook, remembered: &mut Remembered) -> Vec<Range> {
+/// Classes every area of a snapshot.
+pub fn class_areas(snapshot: &HeapSnapshot, remembered: &mut Remembered) -> Vec<Range> {
     let mut ranges = Vec::new();
-    let blocks = look.probe.iter().flat_map(|probe| &probe.blocks);
+    let blocks = snapshot.probe.iter().flat_map(|probe| &probe.blocks);
     let mut sampled: Vec<u64> = blocks.map(|block| block.address).collect();
     sampled.sort_unstable();
     let evidence = Evidence {
-        look,
+        snapshot,
         sampled,
-        by_headers: is_told_by_headers(look),
+        by_headers: is_told_by_headers(snapshot),
     };
-    for (index, area) in look.areas.iter().enumerate() {
+    for (index, area) in snapshot.areas.iter().enumerate() {
         if area.rss_bytes == 0 {
             continue;
         }
-        let below = index.checked_sub(1).map(|below| &look.areas[below]);
-        match class_of_area(look, area, below) {
+        let below = index.checked_sub(1).map(|below| &snapshot.areas[below]);
+        match class_of_area(snapshot, area, below) {
             Some(class) => ranges.push(whole(area, class)),
             None => evidence.divide(area, remembered, &mut ranges),
         }
@@ -82,7 +82,7 @@ fn whole(area: &Area, class: Class) -> Range {
 }
 
 /// The class of an area that is one thing throughout; `None` for one that must be divided.
-fn class_of_area(look: &HeapLook, area: &Area, below: Option<&Area>) -> Option<Class> {
+fn class_of_area(snapshot: &HeapSnapshot, area: &Area, below: Option<&Area>) -> Option<Class> {
     let name = area.name.trim_end_matches(" (deleted)");
     if name.contains("libhighwater_probe") || name.starts_with("/memfd:highwater-probe") {
         return Some(Class::Probe);
@@ -99,11 +99,11 @@ fn class_of_area(look: &HeapLook, area: &Area, below: Option<&Area>) -> Option<C
         _ if !area.is_anonymous() => return Some(Class::File),
         _ => {}
     }
-    if stack_in(look, area).is_some() {
+    if stack_in(snapshot, area).is_some() {
         return None;
     }
     let data = below.is_some_and(|below| is_data_of(below, area));
-    let claimed = look.probe.as_ref().is_some_and(|probe| {
+    let claimed = snapshot.probe.as_ref().is_some_and(|probe| {
         probe
             .regions
             .iter()
@@ -112,11 +112,11 @@ fn class_of_area(look: &HeapLook, area: &Area, below: Option<&Area>) -> Option<C
     (data && !claimed).then_some(Class::File)
 }
 
-fn stack_in<'a>(look: &'a HeapLook, area: &Area) -> Option<&'a StackArea> {
-    let place = look
+fn stack_in<'a>(snapshot: &'a HeapSnapshot, area: &Area) -> Option<&'a StackArea> {
+    let place = snapshot
         .stacks
         .binary_search_by_key(&area.start, |stack| stack.start);
-    place.ok().map(|place| &look.stacks[place])
+    place.ok().map(|place| &snapshot.stacks[place])
 }
 
 /// Whether `area` is the zero-initialised data of the file that is mapped right below it.
@@ -127,7 +127,7 @@ fn is_data_of(below: &Area, area: &Area) -> bool {
 
 /// What areas are divided by.
 struct Evidence<'a> {
-    look: &'a HeapLook,
+    snapshot: &'a HeapSnapshot,
     /// Addresses of sampled live blocks, ordered.
     sampled: Vec<u64>,
     by_headers: bool,
@@ -136,10 +136,10 @@ struct Evidence<'a> {
 /// Whether glibc's own headers list all of the heap: the walk was complete, and what is sampled is glibc's. Then a
 /// block outside of what was walked was freed unseen, and its addresses may be somebody else's by now (an arena of
 /// Python's).
-fn is_told_by_headers(look: &HeapLook) -> bool {
-    let is_complete = look.walk.as_ref().is_some_and(|walk| walk.complete);
-    let is_glibc = |probe: &ProbeLook| probe.traps.is_some_and(|traps| traps.has_headers());
-    is_complete && look.probe.as_ref().is_none_or(is_glibc)
+fn is_told_by_headers(snapshot: &HeapSnapshot) -> bool {
+    let is_complete = snapshot.walk.as_ref().is_some_and(|walk| walk.complete);
+    let is_glibc = |probe: &ProbeSnapshot| probe.traps.is_some_and(|traps| traps.has_headers());
+    is_complete && snapshot.probe.as_ref().is_none_or(is_glibc)
 }
 
 impl Evidence<'_> {
@@ -160,9 +160,9 @@ impl Evidence<'_> {
                 end: start,
                 ..rest
             };
-            push(self.look, area, before, ranges);
+            push(self.snapshot, area, before, ranges);
             push(
-                self.look,
+                self.snapshot,
                 area,
                 Claim {
                     start,
@@ -178,7 +178,7 @@ impl Evidence<'_> {
             end: area.end,
             ..rest
         };
-        push(self.look, area, behind, ranges);
+        push(self.snapshot, area, behind, ranges);
         without_zero_pages(area, &mut ranges[first..]);
     }
 
@@ -197,11 +197,11 @@ impl Evidence<'_> {
                 });
             }
         };
-        if let Some(probe) = &self.look.probe {
+        if let Some(probe) = &self.snapshot.probe {
             for own in &probe.own {
                 add(own.0, own.1, Class::Probe, 0, 0);
             }
-            let stack = stack_in(self.look, area).map_or(0, |stack| stack.proof);
+            let stack = stack_in(self.snapshot, area).map_or(0, |stack| stack.proof);
             let holds_stack = |region: &Region| (region.start..region.end).contains(&stack);
             for region in probe.regions.iter().filter(|region| !holds_stack(region)) {
                 let class = self.class_of_region(region, remembered);
@@ -216,10 +216,10 @@ impl Evidence<'_> {
 
     /// Walked heaps, less what the program took from the break in their midst.
     fn walked(&self) -> Vec<(u64, u64)> {
-        let regions = self.look.probe.iter().flat_map(|probe| &probe.regions);
+        let regions = self.snapshot.probe.iter().flat_map(|probe| &probe.regions);
         let breaks: Vec<&Region> = regions.filter(|region| region.by_break).collect();
         let mut walked = Vec::new();
-        for span in self.look.walk.iter().flat_map(|walk| &walk.spans) {
+        for span in self.snapshot.walk.iter().flat_map(|walk| &walk.spans) {
             let mut at = span.start;
             for region in breaks
                 .iter()
@@ -282,7 +282,7 @@ impl Evidence<'_> {
         let was = |range: &(u64, u64)| has_begun(range) || holds_all(range);
         let was_heap = !self.by_headers && remembered.heap.iter().any(was);
         let heap = sampled || was_heap || is_named_heap(&area.name);
-        let class = match stack_in(self.look, area) {
+        let class = match stack_in(self.snapshot, area) {
             Some(_) => Class::Stack,
             None if heap => Class::Heap,
             None => Class::Anonymous,
@@ -291,7 +291,7 @@ impl Evidence<'_> {
             start: area.start,
             end: area.end,
             class,
-            covered: sampled || (was_heap && self.look.probe.is_some()),
+            covered: sampled || (was_heap && self.snapshot.probe.is_some()),
             mapped_by: 0,
             rank: 3,
         }
@@ -333,9 +333,9 @@ struct Claim {
     rank: u8,
 }
 
-fn push(look: &HeapLook, area: &Area, claim: Claim, ranges: &mut Vec<Range>) {
+fn push(snapshot: &HeapSnapshot, area: &Area, claim: Claim, ranges: &mut Vec<Range>) {
     let bytes = claim.end.saturating_sub(claim.start);
-    let rss_bytes = match look.present.get(&area.start) {
+    let rss_bytes = match snapshot.present.get(&area.start) {
         _ if bytes == area.bytes() => area.rss_bytes,
         Some(bits) => bits.bytes_in(claim.start, claim.end),
         // Without the page map: by the share of the addresses.
@@ -397,19 +397,19 @@ mod tests {
             writable: true,
             ..Area::default()
         };
-        let look = |complete| HeapLook {
+        let snapshot = |complete| HeapSnapshot {
             areas: vec![area.clone()],
             walk: Some(Walk {
                 complete,
                 ..Walk::default()
             }),
-            ..HeapLook::default()
+            ..HeapSnapshot::default()
         };
         let class = |complete| {
             let mut remembered = Remembered {
                 heap: vec![(0x10_0000, 0x14_8000)],
             };
-            class_areas(&look(complete), &mut remembered)[0].class
+            class_areas(&snapshot(complete), &mut remembered)[0].class
         };
         assert_eq!(class(true), Class::Anonymous);
         assert_eq!(

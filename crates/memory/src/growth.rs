@@ -10,8 +10,8 @@ use series::order::median;
 const START_SHARE: f64 = 0.15;
 const START_S_MAX: f64 = 10.0;
 
-/// Looks that a window needs.
-pub const LOOKS_MIN: usize = 8;
+/// Samples that a window needs.
+pub const SAMPLES_MIN: usize = 8;
 
 /// A quarter's rise must be this share of an even one.
 const STILL_SHARE: f64 = 0.25;
@@ -38,7 +38,7 @@ pub struct Growth {
     pub peak: f64,
     /// Highest value of the window's second half.
     pub peak_late: f64,
-    /// The largest fall within the window, from a peak to what came after it; of medians of five looks, so that
+    /// The largest fall within the window, from a peak to what came after it; of medians of five samples, so that
     /// it is a tooth and no flicker.
     pub fall: f64,
     /// Scatter within a quarter, bytes.
@@ -50,7 +50,7 @@ pub fn window_start(from: f64, to: f64) -> f64 {
     from + ((to - from) * START_SHARE).min(START_S_MAX)
 }
 
-/// Growth of a series; `None` when too few looks fall into the window.
+/// Growth of a series; `None` when too few samples fall into the window.
 pub fn growth(points: &Points) -> Option<Growth> {
     let (first, last) = (points.first()?.0, points.last()?.0);
     let begin = window_start(first, last);
@@ -59,7 +59,7 @@ pub fn growth(points: &Points) -> Option<Growth> {
         .filter(|(t, _)| *t >= begin)
         .copied()
         .collect();
-    if window.len() < LOOKS_MIN {
+    if window.len() < SAMPLES_MIN {
         return None;
     }
     let quarter = |index: usize| -> Vec<f64> {
@@ -123,7 +123,7 @@ fn theil_sen(points: &Points) -> f64 {
     }
 }
 
-/// Median distance from one look to the next, less the trend. On a busy machine looks are seconds apart here
+/// Median distance from one sample to the next, less the trend. On a busy machine samples are seconds apart here
 /// and tens of seconds there: the trend goes by time.
 fn noise(points: &Points) -> f64 {
     let step = |pair: &[(f64, f64)]| (pair[1].0 - pair[0].0, pair[1].1 - pair[0].1);
@@ -185,9 +185,9 @@ mod tests {
     }
 
     #[test]
-    fn looks_at_uneven_times_are_no_noise() {
+    fn samples_at_uneven_times_are_no_noise() {
         let uneven: Vec<(f64, f64)> = (0..20u32)
-            .map(|look| f64::from(look * look) / 4.0)
+            .map(|sample| f64::from(sample * sample) / 4.0)
             .map(|t| (t, 1e6 + 1e5 * t))
             .collect();
         let growth = growth(&uneven).unwrap();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn few_looks_are_no_window() {
+    fn few_samples_are_no_window() {
         assert_eq!(growth(&[(0.0, 1.0), (1.0, 2.0)]), None);
     }
 }

@@ -9,7 +9,7 @@ use super::limit::Overcount;
 use super::sites::{
     ByStack, Outstanding, SiteGrowth, level_growth, outstanding, site_growth, stays, steady,
 };
-use heap::HeapLook;
+use heap::HeapSnapshot;
 use heap::types::Objects;
 
 /// Moments that are kept; when there are more, every other one goes.
@@ -21,7 +21,7 @@ const MOMENTS_MAX: usize = 512;
 const STACKS_MAX: usize = 2_000_000;
 const MOMENTS_MIN: usize = 32;
 
-/// One look, reduced to what growth is judged from.
+/// One snapshot, reduced to what growth is judged from.
 #[derive(Debug, Clone)]
 pub struct Moment {
     /// Since the observation began.
@@ -40,15 +40,15 @@ pub struct Moment {
     pub objects: Option<BTreeMap<u64, Objects>>,
 }
 
-/// All looks at one process.
+/// All snapshots of one process.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     pub moments: Vec<Moment>,
-    /// Every how many looks one is kept.
+    /// Every how many snapshots one is kept.
     stride: usize,
     seen: usize,
     remembered: Remembered,
-    /// Of the last look.
+    /// Of the last snapshot.
     pub ranges: Vec<Range>,
 }
 
@@ -60,27 +60,27 @@ pub struct Window {
 }
 
 impl History {
-    /// Adds a look. `at_s`: seconds since the observation began.
-    pub fn add(&mut self, at_s: f64, look: &HeapLook) {
-        let (account, ranges) = account(look, &mut self.remembered);
+    /// Adds a snapshot. `at_s`: seconds since the observation began.
+    pub fn add(&mut self, at_s: f64, snapshot: &HeapSnapshot) {
+        let (account, ranges) = account(snapshot, &mut self.remembered);
         self.ranges = ranges;
         let mut moment = Moment {
             at_s,
-            time_ns: look.time_ns,
+            time_ns: snapshot.time_ns,
             account,
-            allocated_bytes: look
+            allocated_bytes: snapshot
                 .probe
                 .as_ref()
                 .and_then(|probe| probe.allocated_bytes_exact),
-            outstanding: look.probe.as_ref().map(outstanding).unwrap_or_default(),
+            outstanding: snapshot.probe.as_ref().map(outstanding).unwrap_or_default(),
             mapped: mapped(&self.ranges),
-            files: files(look, &self.ranges),
-            threads: look.threads,
-            objects: look
+            files: files(snapshot, &self.ranges),
+            threads: snapshot.threads,
+            objects: snapshot
                 .walk
                 .as_ref()
                 .filter(|walk| walk.complete)
-                .map(|_| look.types.by_table.clone()),
+                .map(|_| snapshot.types.by_table.clone()),
         };
         self.keep_division(&mut moment.account);
         self.seen += 1;
@@ -175,8 +175,8 @@ impl History {
         })
     }
 
-    /// Looks that fall into the window.
-    pub fn looks_judged(&self) -> usize {
+    /// Snapshots that fall into the window.
+    pub fn snapshots_judged(&self) -> usize {
         self.window()
             .map_or(0, |window| window.to - window.from + 1)
     }
@@ -233,20 +233,20 @@ impl History {
     }
 
     /// Growth of the live heap's sites over a window that ends with `look`.
-    pub fn heap_sites(&self, window: Window, look: &HeapLook) -> Vec<SiteGrowth> {
+    pub fn heap_sites(&self, window: Window, snapshot: &HeapSnapshot) -> Vec<SiteGrowth> {
         let before = &self.moments[window.from];
-        let Some(probe) = &look.probe else {
+        let Some(probe) = &snapshot.probe else {
             return Vec::new();
         };
-        let mut growths = site_growth(&before.outstanding, before.time_ns, probe, look.time_ns);
+        let mut growths = site_growth(&before.outstanding, before.time_ns, probe, snapshot.time_ns);
         let turning = growths.iter_mut().filter(|growth| growth.turns_over());
-        turning.for_each(|growth| self.steady(growth, window, look));
+        turning.for_each(|growth| self.steady(growth, window, snapshot));
         growths
     }
 
-    /// Takes the growth of a site at which most comes and goes from all looks of the window.
-    fn steady(&self, growth: &mut SiteGrowth, window: Window, look: &HeapLook) {
-        let Some(probe) = &look.probe else { return };
+    /// Takes the growth of a site at which most comes and goes from all snapshots of the window.
+    fn steady(&self, growth: &mut SiteGrowth, window: Window, snapshot: &HeapSnapshot) {
+        let Some(probe) = &snapshot.probe else { return };
         let moments = &self.moments[window.from..=window.to];
         let level = |moment: &Moment| {
             let sum = moment.outstanding.get(&growth.stack);
@@ -260,13 +260,13 @@ impl History {
         let blocks: Vec<(f64, f64)> = moments.iter().map(blocks).collect();
         growth.grown_blocks = level_growth(&blocks);
         let since_ns = moments[0].time_ns;
-        let until_ns = since_ns + look.time_ns.saturating_sub(since_ns) / 4 * 3;
+        let until_ns = since_ns + snapshot.time_ns.saturating_sub(since_ns) / 4 * 3;
         let stays = stays(probe, growth.stack, since_ns, until_ns);
         steady(growth, &levels, &stays);
     }
 
     /// Growth of the live heap over a window: by its ends, as the sites that only add, or by its levels, as those
-    /// that turn over; the lesser, because what swings at one look is nobody's growth.
+    /// that turn over; the lesser, because what swings at one snapshot is nobody's growth.
     pub fn live_growth(&self, window: Window) -> f64 {
         let moments = &self.moments[window.from..=window.to];
         let level = |moment: &Moment| (moment.at_s, moment.account.live);
@@ -275,8 +275,8 @@ impl History {
         ends.min(level_growth(&levels))
     }
 
-    /// The most that can have been live at any moment of a window's second half, bytes: what was live at a look with
-    /// all that was allocated until the next one. `None` where that is not counted throughout.
+    /// The most that can have been live at any moment of a window's second half, bytes: what was live at a snapshot
+    /// with all that was allocated until the next one. `None` where that is not counted throughout.
     pub fn live_at_most(&self, window: Window) -> Option<f64> {
         let half = window.from + (window.to - window.from) / 2;
         let between = |pair: &[Moment]| {
@@ -287,7 +287,7 @@ impl History {
         late.reduce(|a, b| Some(a?.max(b?))).flatten()
     }
 
-    /// Growth of sites between two moments of the past: less is known of those than of the last look.
+    /// Growth of sites between two moments of the past: less is known of those than of the last snapshot.
     pub fn heap_sites_between(&self, window: Window) -> Vec<SiteGrowth> {
         let (before, after) = (&self.moments[window.from], &self.moments[window.to]);
         let stacks = after.outstanding.iter();
@@ -356,18 +356,20 @@ fn mapped(ranges: &[Range]) -> BTreeMap<u64, f64> {
     sums
 }
 
-fn files(look: &HeapLook, ranges: &[Range]) -> BTreeMap<String, f64> {
+fn files(snapshot: &HeapSnapshot, ranges: &[Range]) -> BTreeMap<String, f64> {
     let mut sums = BTreeMap::new();
     let wanted = ranges
         .iter()
         .filter(|r| matches!(r.class, Class::File | Class::Shared));
     for range in wanted {
-        let index = look.areas.partition_point(|area| area.end <= range.start);
-        let Some(area) = look.areas.get(index) else {
+        let index = snapshot
+            .areas
+            .partition_point(|area| area.end <= range.start);
+        let Some(area) = snapshot.areas.get(index) else {
             continue;
         };
         // Zero-initialised data lies right behind the file's own and has no name.
-        let below = index.checked_sub(1).map(|below| &look.areas[below]);
+        let below = index.checked_sub(1).map(|below| &snapshot.areas[below]);
         let owner = below.filter(|below| area.name.is_empty() && below.end == area.start);
         let name = match owner {
             Some(owner) if !owner.name.is_empty() => {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use heap::HeapLook;
+use heap::HeapSnapshot;
 use heap::corefile::{Holders, Used};
 
 /// Words that hold blocks of one kind and are told apart.
@@ -58,7 +58,7 @@ struct Sum {
 
 /// `class`: of a table of virtual functions; `place`: what lies at an address.
 pub fn in_use(
-    snapshot: &HeapLook,
+    snapshot: &HeapSnapshot,
     holders: &Holders,
     class: impl Fn(u64) -> Option<String>,
     mut place: impl FnMut(u64) -> String,

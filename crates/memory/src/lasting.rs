@@ -7,7 +7,7 @@
 
 use super::growth::{Growth, growth};
 use super::history::Moment;
-use heap::probe::{ProbeLook, Site};
+use heap::probe::{ProbeSnapshot, Site};
 
 /// Freed share and samples from which a site is traffic.
 const COMES_BACK: f64 = 0.9;
@@ -16,8 +16,8 @@ const COMES_BACK_SAMPLES: u64 = 8;
 const SHORT_SHARE: f64 = 0.9;
 const SHORT_WINDOWS: f64 = 0.25;
 
-/// Growth of what is live less what traffic holds, as sampled; `None` where there is no traffic, or too few looks.
-pub fn lasting(moments: &[Moment], window_s: f64, probe: &ProbeLook) -> Option<Growth> {
+/// Growth of what is live less what traffic holds, as sampled; `None` where there is no traffic, or too few snapshots.
+pub fn lasting(moments: &[Moment], window_s: f64, probe: &ProbeSnapshot) -> Option<Growth> {
     let traffic: Vec<u64> = probe
         .stacks
         .iter()
@@ -83,9 +83,9 @@ mod tests {
             lifetimes: vec![0; 40].into_iter().chain([90]).collect(),
             ..Site::default()
         };
-        let probe = ProbeLook {
+        let probe = ProbeSnapshot {
             stacks: [(7, site)].into(),
-            ..ProbeLook::default()
+            ..ProbeSnapshot::default()
         };
         let moments: Vec<Moment> = (0..60).map(moment).collect();
         lasting(&moments, 51.0, &probe)

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use heap::HeapLook;
+use heap::HeapSnapshot;
 use heap::probe::Block;
 
 use crate::history::History;
@@ -44,18 +44,18 @@ pub fn chance_if_held(lost: usize, asked: usize) -> f64 {
 
 /// The older blocks of the sites that grow most, which the program may hold or not. Where there are enough, those from
 /// before `since_ns`: only of them an earlier survey can tell.
-pub fn blocks_to_ask(history: &History, look: &HeapLook, since_ns: u64) -> Vec<Block> {
-    let (Some(probe), Some(window)) = (&look.probe, history.window()) else {
+pub fn blocks_to_ask(history: &History, snapshot: &HeapSnapshot, since_ns: u64) -> Vec<Block> {
+    let (Some(probe), Some(window)) = (&snapshot.probe, history.window()) else {
         return Vec::new();
     };
     // What was freed while nobody looked would look lost.
     if probe.traps.is_some_and(|traps| !traps.tells_live()) {
         return Vec::new();
     }
-    let mut growths = history.heap_sites(window, look);
+    let mut growths = history.heap_sites(window, snapshot);
     growths.retain(|site| site.grows() || site.stays());
     growths.sort_by(|a, b| b.grown_bytes.total_cmp(&a.grown_bytes));
-    let is_old = |block: &&Block| age_s(look, block.time_ns) >= ASKED_AGE_MIN_S;
+    let is_old = |block: &&Block| age_s(snapshot, block.time_ns) >= ASKED_AGE_MIN_S;
     let mut asked = Vec::new();
     for site in growths.iter().take(SITES_ASKED) {
         let of_site = probe
@@ -73,8 +73,8 @@ pub fn blocks_to_ask(history: &History, look: &HeapLook, since_ns: u64) -> Vec<B
 }
 
 /// How long before a snapshot a moment was, seconds.
-pub fn age_s(look: &HeapLook, time_ns: u64) -> f64 {
-    look.time_ns.saturating_sub(time_ns) as f64 / 1e9
+pub fn age_s(snapshot: &HeapSnapshot, time_ns: u64) -> f64 {
+    snapshot.time_ns.saturating_sub(time_ns) as f64 / 1e9
 }
 
 /// Bytes of a block that a pointer to it may point to. The last usable word is the header of glibc's next
@@ -235,12 +235,12 @@ mod tests {
 
     #[test]
     fn only_older_blocks_are_asked_after() {
-        let look = HeapLook {
+        let snapshot = HeapSnapshot {
             time_ns: 9_000_000_000,
-            ..HeapLook::default()
+            ..HeapSnapshot::default()
         };
-        assert_eq!(age_s(&look, 6_500_000_000), 2.5);
-        assert_eq!(age_s(&look, 10_000_000_000), 0.0);
-        assert!(blocks_to_ask(&History::default(), &look, 0).is_empty());
+        assert_eq!(age_s(&snapshot, 6_500_000_000), 2.5);
+        assert_eq!(age_s(&snapshot, 10_000_000_000), 0.0);
+        assert!(blocks_to_ask(&History::default(), &snapshot, 0).is_empty());
     }
 }

@@ -8,7 +8,7 @@
 
 use super::areas::{Class, Range};
 use super::sites::Outstanding;
-use heap::HeapLook;
+use heap::HeapSnapshot;
 use heap::linked::traps::Traps;
 use heap::pages::{PAGE_BYTES, PageBits};
 use heap::probe::Block;
@@ -40,18 +40,22 @@ const ERRORS_MIN: f64 = 3.0;
 
 /// Counts, or estimates, the occupied pages of all heap ranges. `scale` makes the samples add up to
 /// the exact counter: exact live bytes over the samples' estimate.
-pub fn occupancy(look: &HeapLook, ranges: &[Range], scale: f64) -> Occupancy {
-    let mut blocks: Vec<Block> = look.probe.iter().flat_map(|p| p.blocks.clone()).collect();
+pub fn occupancy(snapshot: &HeapSnapshot, ranges: &[Range], scale: f64) -> Occupancy {
+    let mut blocks: Vec<Block> = snapshot
+        .probe
+        .iter()
+        .flat_map(|p| p.blocks.clone())
+        .collect();
     blocks.sort_by_key(|block| block.address);
-    let with_doubtful = doubtful_are_in_use(look);
+    let with_doubtful = doubtful_are_in_use(snapshot);
     // Samples of what was allocated since uprobes were put on say nothing of the pages of older blocks.
     let is_part = |traps: Traps| traps.has_headers() && !traps.at_start;
-    let probe = look.probe.as_ref();
+    let probe = snapshot.probe.as_ref();
     let tells_of_all = probe.is_some_and(|probe| !probe.traps.is_some_and(is_part));
     let mut sum = Occupancy::default();
     for range in ranges.iter().filter(|range| range.class == Class::Heap) {
-        let walked = walked_span(look, range);
-        let bits = look.present.get(&range.area);
+        let walked = walked_span(snapshot, range);
+        let bits = snapshot.present.get(&range.area);
         // Of the same moment as the occupied pages: what smaps said before differs by what grew.
         let resident = bits.map_or(range.rss_bytes, |bits| {
             bits.bytes_in(range.start, range.end)
@@ -80,11 +84,11 @@ pub fn occupancy(look: &HeapLook, ranges: &[Range], scale: f64) -> Occupancy {
 
 /// Whether blocks that may be free or in use are in use: the exact counter tells, or else the samples do where they
 /// can.
-fn doubtful_are_in_use(look: &HeapLook) -> bool {
-    let Some(probe) = &look.probe else {
+fn doubtful_are_in_use(snapshot: &HeapSnapshot) -> bool {
+    let Some(probe) = &snapshot.probe else {
         return false;
     };
-    let spans = || look.walk.iter().flat_map(|walk| &walk.spans);
+    let spans = || snapshot.walk.iter().flat_map(|walk| &walk.spans);
     let sure: u64 = spans().map(|span| span.in_use_bytes).sum();
     let doubtful: u64 = spans().map(|span| span.doubtful_bytes).sum();
     let least = sure as f64 + 0.5 * doubtful as f64;
@@ -101,8 +105,8 @@ fn doubtful_are_in_use(look: &HeapLook) -> bool {
 }
 
 /// The walked span that covers this range to its end.
-fn walked_span<'a>(look: &'a HeapLook, range: &Range) -> Option<&'a heap::glibc::Walked> {
-    let spans = look.walk.iter().flat_map(|walk| &walk.spans);
+fn walked_span<'a>(snapshot: &'a HeapSnapshot, range: &Range) -> Option<&'a heap::glibc::Walked> {
+    let spans = snapshot.walk.iter().flat_map(|walk| &walk.spans);
     let mut complete = spans.filter(|span| span.complete);
     complete.find(|span| span.start <= range.start && range.end <= span.end)
 }
@@ -169,7 +173,7 @@ fn window_occupied(present: &PageBits, resident: f64, blocks: &[Block], scale: f
 mod tests {
     use super::*;
     use heap::glibc::{Walk, Walked};
-    use heap::probe::ProbeLook;
+    use heap::probe::ProbeSnapshot;
 
     fn block(address: u64, bytes: u64, weight: f64) -> Block {
         Block {
@@ -221,22 +225,22 @@ mod tests {
             doubtful_bytes: 8 << 20,
             ..Walked::default()
         };
-        let look = |live: u64, weight: f64| HeapLook {
+        let snapshot = |live: u64, weight: f64| HeapSnapshot {
             walk: Some(Walk {
                 spans: vec![span.clone()],
                 ..Walk::default()
             }),
-            probe: Some(ProbeLook {
+            probe: Some(ProbeSnapshot {
                 blocks: (0..(live / 4096) / weight as u64)
                     .map(|at| block(at * 4096, 4096, weight))
                     .collect(),
-                ..ProbeLook::default()
+                ..ProbeSnapshot::default()
             }),
-            ..HeapLook::default()
+            ..HeapSnapshot::default()
         };
-        assert!(doubtful_are_in_use(&look(9 << 20, 16.0)));
-        assert!(!doubtful_are_in_use(&look(1 << 20, 16.0)));
-        let sparse = look(9 << 20, 1024.0);
+        assert!(doubtful_are_in_use(&snapshot(9 << 20, 16.0)));
+        assert!(!doubtful_are_in_use(&snapshot(1 << 20, 16.0)));
+        let sparse = snapshot(9 << 20, 1024.0);
         assert!(!doubtful_are_in_use(&sparse), "two samples tell nothing");
     }
 }

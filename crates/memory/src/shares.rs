@@ -8,21 +8,21 @@ use rand_chacha::ChaCha8Rng;
 
 use super::history::History;
 use super::rank::{Named, Site, rank};
-use heap::HeapLook;
+use heap::HeapSnapshot;
 use heap::probe;
-use heap::probe::{Block, ProbeLook};
+use heap::probe::{Block, ProbeSnapshot};
 use symbols::frame::Frame;
 
 const SEEDS: u64 = 100;
-const LOOKS: u64 = 40;
-const LOOK_NS: u64 = 300_000_000;
+const SNAPSHOTS: u64 = 40;
+const SNAPSHOT_NS: u64 = 300_000_000;
 /// Stack of the leak; of the traffic, from here on.
 const LEAK: u64 = 1;
 const TRAFFIC: u64 = 2;
 const TRAFFIC_BLOCKS: u64 = 4096;
 const BLOCK_BYTES: u64 = 1_000;
 
-/// A program: bytes that one look finds more of the leak, how many sites its traffic has, mean of sampling.
+/// A program: bytes that one snapshot finds more of the leak, how many sites its traffic has, mean of sampling.
 struct Program {
     leak_bytes: u64,
     sites: u64,
@@ -68,10 +68,10 @@ fn site(freed_share: f64) -> probe::Site {
 /// The sites as they are reported at the end.
 fn sites(program: &Program, seed: u64) -> Vec<Site> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let (mut history, mut last) = (History::default(), HeapLook::default());
+    let (mut history, mut last) = (History::default(), HeapSnapshot::default());
     let mut leaked = Vec::new();
-    for look in 0..LOOKS {
-        let time_ns = 1_000_000_000 + look * LOOK_NS;
+    for snapshot in 0..SNAPSHOTS {
+        let time_ns = 1_000_000_000 + snapshot * SNAPSHOT_NS;
         let fresh = program.leak_bytes / BLOCK_BYTES;
         leaked.extend(sampled(
             &mut random,
@@ -91,19 +91,19 @@ fn sites(program: &Program, seed: u64) -> Vec<Site> {
                 program.mean_bytes,
             ));
         }
-        let truth = (look + 1) * program.leak_bytes + TRAFFIC_BLOCKS * BLOCK_BYTES;
+        let truth = (snapshot + 1) * program.leak_bytes + TRAFFIC_BLOCKS * BLOCK_BYTES;
         let mut stacks = BTreeMap::from([(LEAK, site(0.0))]);
         stacks.extend((TRAFFIC..TRAFFIC + program.sites).map(|stack| (stack, site(0.99))));
-        last = HeapLook {
+        last = HeapSnapshot {
             time_ns,
-            probe: Some(ProbeLook {
+            probe: Some(ProbeSnapshot {
                 blocks,
                 stacks,
                 allocs: 1,
                 live_bytes_exact: Some(truth as i64),
-                ..ProbeLook::default()
+                ..ProbeSnapshot::default()
             }),
-            ..HeapLook::default()
+            ..HeapSnapshot::default()
         };
         history.add(time_ns as f64 / 1e9, &last);
     }

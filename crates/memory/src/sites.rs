@@ -7,15 +7,15 @@
 use std::collections::BTreeMap;
 
 use super::growth::Points;
-use heap::probe::{Block, ProbeLook};
+use heap::probe::{Block, ProbeSnapshot};
 
 /// 95 % of a normal distribution.
 const Z95: f64 = 1.96;
 
-/// Freed share from which a site's level is taken over many looks.
+/// Freed share from which a site's level is taken over many snapshots.
 const TURNS_OVER: f64 = 0.5;
 
-/// Standard errors by which such a level must have risen: one site in 400 does so by chance with as few looks.
+/// Standard errors by which such a level must have risen: one site in 400 does so by chance with as few snapshots.
 const TURNING_ERRORS: f64 = 3.0;
 
 /// Share of a site's freed blocks whose life is its turnover.
@@ -27,7 +27,7 @@ const STAYS_S: f64 = 5.0;
 /// Age of a site's median byte, of the time observed, above which most of it came at the start: evenly makes a half.
 const GOES_ON_AGE_MAX: f64 = 0.8;
 
-/// Outstanding bytes of one stack at one look.
+/// Outstanding bytes of one stack at one snapshot.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Outstanding {
     pub bytes: f64,
@@ -56,7 +56,7 @@ impl Outstanding {
 pub type ByStack = BTreeMap<u64, Outstanding>;
 
 /// Outstanding bytes of every stack that has live samples.
-pub fn outstanding(probe: &ProbeLook) -> ByStack {
+pub fn outstanding(probe: &ProbeSnapshot) -> ByStack {
     let mut sums = ByStack::new();
     for block in &probe.blocks {
         add(sums.entry(block.stack).or_default(), block);
@@ -136,7 +136,7 @@ impl SiteGrowth {
     }
 
     /// Grows so that it may be said beside so many sites at which most comes and goes: each of those is a chance
-    /// that one swings up just then, and its error is itself known from few looks only. A site from which
+    /// that one swings up just then, and its error is itself known from few snapshots only. A site from which
     /// nothing is freed has no such chance, its samples only add up.
     pub fn grows_among(&self, turning: usize) -> bool {
         let chances = (turning.max(1) as f64).ln();
@@ -192,11 +192,11 @@ impl SiteGrowth {
     }
 }
 
-/// Growth of every stack from `before` to the look `now`; `since_ns` is the time of `before`.
+/// Growth of every stack from `before` to the snapshot `now`; `since_ns` is the time of `before`.
 pub fn site_growth(
     before: &ByStack,
     since_ns: u64,
-    now: &ProbeLook,
+    now: &ProbeSnapshot,
     now_ns: u64,
 ) -> Vec<SiteGrowth> {
     let mut by_stack: BTreeMap<u64, Vec<&Block>> = BTreeMap::new();
@@ -244,16 +244,16 @@ fn changed(old: &Outstanding, now: &Outstanding, fresh: &Outstanding) -> f64 {
     gone_share * old.variance + thinned.max(0.0)
 }
 
-/// The growth of a site at which most comes and goes, from the outstanding bytes at each look of the window: its level
-/// over the last quarter against the first. At each look other blocks are live, so the levels are far more
-/// exact than two looks. What `stays` for longer than a quarter counts with the error of its own samples.
+/// The growth of a site at which most comes and goes, from the outstanding bytes at each snapshot of the window: its
+/// level over the last quarter against the first. At each snapshot other blocks are live, so the levels are far more
+/// exact than two snapshots. What `stays` for longer than a quarter counts with the error of its own samples.
 pub fn steady(growth: &mut SiteGrowth, levels: &Points, stays: &Outstanding) {
     let quarter = levels.len() / 4;
     if quarter < 2 {
         return;
     }
-    let look_s = (levels[levels.len() - 1].0 - levels[0].0) / levels.len() as f64;
-    let independent = (look_s / growth.ages.median_s.max(1e-9)).min(1.0) * quarter as f64;
+    let snapshot_s = (levels[levels.len() - 1].0 - levels[0].0) / levels.len() as f64;
+    let independent = (snapshot_s / growth.ages.median_s.max(1e-9)).min(1.0) * quarter as f64;
     let ends = scatter(&levels[..quarter]) + scatter(&levels[levels.len() - quarter..]);
     let whole = whole_window(levels, quarter);
     growth.grown_bytes = level_growth(levels);
@@ -289,7 +289,7 @@ fn scatter(points: &Points) -> f64 {
 }
 
 /// What of a site's blocks came since `since_ns` and is older than `age_ns` now.
-pub fn stays(now: &ProbeLook, stack: u64, since_ns: u64, until_ns: u64) -> Outstanding {
+pub fn stays(now: &ProbeSnapshot, stack: u64, since_ns: u64, until_ns: u64) -> Outstanding {
     let mut sum = Outstanding::default();
     let of_site =
         |block: &&Block| block.stack == stack && (since_ns..until_ns).contains(&block.time_ns);
@@ -344,9 +344,9 @@ mod tests {
 
     #[test]
     fn a_site_that_only_adds_grows_and_one_that_turns_over_does_not() {
-        let old = ProbeLook {
+        let old = ProbeSnapshot {
             blocks: (0..100).map(|at| block(1, 3200, 65536.0, at)).collect(),
-            ..ProbeLook::default()
+            ..ProbeSnapshot::default()
         };
         let before = outstanding(&old);
         let mut now = old.clone();
@@ -369,7 +369,7 @@ mod tests {
             let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
             let sizes = (0..4000).map(|index| [64u64, 1024, 16384][index % 3]);
             let truth: u64 = sizes.clone().sum();
-            let mut probe = ProbeLook::default();
+            let mut probe = ProbeSnapshot::default();
             for bytes in sizes {
                 let candidate = block(1, bytes, 65536.0, 0);
                 if random.random::<f64>() < 1.0 / candidate.weight {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use heap::probe::ProbeLook;
+use heap::probe::ProbeSnapshot;
 
 /// Which blocks keep pages from being free: the commonest sizes among live ones, and who allocated.
-pub fn survivors(probe: &ProbeLook) -> Option<String> {
+pub fn survivors(probe: &ProbeSnapshot) -> Option<String> {
     let small = probe
         .blocks
         .iter()
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn the_commonest_size_and_who_allocated_are_named() {
-        let mut probe = ProbeLook::default();
+        let mut probe = ProbeSnapshot::default();
         assert_eq!(survivors(&probe), None, "nothing lives");
         probe.blocks = vec![
             block(100, 1),

@@ -79,7 +79,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heap::HeapLook;
+    use heap::HeapSnapshot;
     use heap::glibc::Walk;
     use heap::types::Census;
 
@@ -103,15 +103,15 @@ mod tests {
                 let seen = if complete { count } else { count / 3 };
                 types.by_table.insert(table, objects(seen));
             }
-            let look = HeapLook {
+            let snapshot = HeapSnapshot {
                 walk: Some(Walk {
                     complete,
                     ..Walk::default()
                 }),
                 types,
-                ..HeapLook::default()
+                ..HeapSnapshot::default()
             };
-            history.add(second as f64, &look);
+            history.add(second as f64, &snapshot);
         }
         let name = |table: u64| match table {
             0x10 | 0x40 => Some("Order".to_owned()),

@@ -7,13 +7,13 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::look::EventKind;
 use super::metric;
-use super::page::Page;
-use super::pressure::look_at_pressure;
+use super::pressure::sample_pressure;
 use super::proc::fields::number;
 use super::proc::pace::Pace;
 use super::proc::process::Loss;
+use super::snapshot::EventKind;
+use super::snapshot_writer::SnapshotWriter;
 
 /// What was read; what a kernel or a version does not tell is `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -145,12 +145,12 @@ pub fn parse_key(text: &[u8], key: &[u8]) -> Option<u64> {
 }
 
 /// Writes down what was read.
-pub fn write_cgroup(cgroup: &Cgroup, page: &mut Page<'_>) {
-    page.maybe(metric::CGROUP_MEMORY, cgroup.memory_bytes);
-    page.maybe(metric::CGROUP_MEMORY_PEAK, cgroup.memory_peak_bytes);
-    page.maybe(metric::CGROUP_LIMIT, cgroup.memory_limit_bytes);
-    page.maybe(metric::CGROUP_OOM_KILLS, cgroup.oom_kills);
-    page.maybe(metric::CGROUP_THROTTLED, cgroup.throttled_ns);
+pub fn write_cgroup(cgroup: &Cgroup, writer: &mut SnapshotWriter<'_>) {
+    writer.maybe(metric::CGROUP_MEMORY, cgroup.memory_bytes);
+    writer.maybe(metric::CGROUP_MEMORY_PEAK, cgroup.memory_peak_bytes);
+    writer.maybe(metric::CGROUP_LIMIT, cgroup.memory_limit_bytes);
+    writer.maybe(metric::CGROUP_OOM_KILLS, cgroup.oom_kills);
+    writer.maybe(metric::CGROUP_THROTTLED, cgroup.throttled_ns);
 }
 
 /// The path of a process's cgroup under a controller of v1, or under v2 (`controller` empty), from
@@ -167,7 +167,7 @@ pub fn parse_membership(text: &[u8], controller: &str) -> Option<String> {
     })
 }
 
-/// Looks at one cgroup, look after look.
+/// Looks at one cgroup, snapshot after snapshot.
 #[derive(Debug)]
 pub struct CgroupReader {
     folder: PathBuf,
@@ -188,16 +188,16 @@ impl CgroupReader {
     }
 
     /// Reads when it is due, as its share of one core allows.
-    pub fn look(&mut self, share: f64, page: &mut Page<'_>, losses: &mut Vec<Loss>) {
-        if self.pace.is_due(page.time()) {
+    pub fn sample(&mut self, share: f64, writer: &mut SnapshotWriter<'_>, losses: &mut Vec<Loss>) {
+        if self.pace.is_due(writer.time()) {
             let begin = Instant::now();
-            self.look_now(page, losses);
-            self.pace.book(page.time(), begin.elapsed(), share);
+            self.sample_now(writer, losses);
+            self.pace.book(writer.time(), begin.elapsed(), share);
         }
     }
 
     /// Reads in any case: the process has just ended, and the cgroup may tell why.
-    pub fn look_now(&mut self, page: &mut Page<'_>, losses: &mut Vec<Loss>) {
+    pub fn sample_now(&mut self, writer: &mut SnapshotWriter<'_>, losses: &mut Vec<Loss>) {
         const WHAT: &str = "cgroup (memory, limit, OOM kills, throttling)";
         if self.folders.is_none() {
             self.folders = find_folders(&self.folder);
@@ -212,17 +212,17 @@ impl CgroupReader {
         };
         match read_cgroup(folders) {
             Ok(cgroup) => {
-                write_cgroup(&cgroup, page);
+                write_cgroup(&cgroup, writer);
                 if let Folders::V2(folder) = folders {
-                    look_at_pressure(folder, ".pressure", page);
+                    sample_pressure(folder, ".pressure", writer);
                 }
-                self.tell_oom_kills(cgroup.oom_kills, page);
+                self.tell_oom_kills(cgroup.oom_kills, writer);
             }
             Err(why) => losses.push(Loss { what: WHAT, why }),
         }
     }
 
-    fn tell_oom_kills(&mut self, now: Option<u64>, page: &mut Page<'_>) {
+    fn tell_oom_kills(&mut self, now: Option<u64>, writer: &mut SnapshotWriter<'_>) {
         let Some(now) = now else { return };
         let new = now.saturating_sub(self.oom_kills.unwrap_or(now));
         self.oom_kills = Some(now);
@@ -231,7 +231,7 @@ impl CgroupReader {
                 "the kernel killed {new} process(es) of cgroup {}: its memory limit was reached",
                 self.folder.display()
             );
-            page.event(EventKind::OomKilled, words);
+            writer.event(EventKind::OomKilled, words);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use super::look::TimeNs;
+use super::snapshot::TimeNs;
 
 /// What the pipeline needs of time. The fake lets a run of days pass in milliseconds.
 pub trait Clock {

@@ -1,4 +1,4 @@
-//! The observer: one call, one look at everything.
+//! The observer: one call, one snapshot at everything.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -7,18 +7,18 @@ use rustix::time::ClockId;
 
 use super::clock::read_ns;
 use super::fact::library::Libraries;
-use super::host::{SystemRoot, look_at_host, read_machine};
+use super::host::{SystemRoot, read_machine, sample_host};
 use super::load_lines::Bridge;
-use super::look::{Event, EventKind, Look, ProcessId, Role, Target, TimeNs};
 use super::metric;
 use super::openmetrics::fetch::Fetcher;
-use super::page::Page;
 use super::proc::ProcRoot;
 use super::proc::open::DESCRIPTORS;
 use super::proc::process::Shares;
+use super::snapshot::{Event, EventKind, ProcessId, Role, Snapshot, Target, TimeNs};
+use super::snapshot_writer::SnapshotWriter;
 use super::watched::{Allowance, Carried, Watched};
 
-/// What a look may cost, and when a process counts as hung.
+/// What a snapshot may cost, and when a process counts as hung.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Part of one core that walking the threads of all processes may take together.
@@ -31,8 +31,8 @@ pub struct Options {
     pub share_cgroup: f64,
     /// Without CPU time and context switches for this long, a process counts as hung.
     pub hung_after_ns: i64,
-    /// Longest that a look waits for metrics endpoints, counted from its beginning. Keep it below
-    /// the interval of the looks.
+    /// Longest that a snapshot waits for metrics endpoints, counted from its beginning. Keep it below
+    /// the interval of the snapshots.
     pub metrics_wait: Duration,
     /// Where /etc and /sys are.
     pub system: SystemRoot,
@@ -57,17 +57,17 @@ impl Default for Options {
     }
 }
 
-/// A single fetch may outlive its look, but not by more than this.
+/// A single fetch may outlive its snapshot, but not by more than this.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Looks at processes and keeps what it must remember of each between two looks.
+/// Looks at processes and keeps what it must remember of each between two snapshots.
 #[derive(Debug)]
 pub struct Observer {
     root: ProcRoot,
     options: Options,
     watched: HashMap<ProcessId, Watched>,
     carried: HashMap<ProcessId, Carried>,
-    /// Descriptors that may stay open between looks, all processes together.
+    /// Descriptors that may stay open between snapshots, all processes together.
     descriptors: usize,
     libraries: Libraries,
     fetcher: Option<Fetcher>,
@@ -94,31 +94,31 @@ impl Observer {
         }
     }
 
-    /// For a process that an earlier collector recorded; before the first look at it.
+    /// For a process that an earlier collector recorded; before the first snapshot of it.
     pub fn carry(&mut self, process: ProcessId, carried: Carried) {
         self.carried.insert(process, carried);
     }
 
     /// Reads everything once. Never fails as a whole: what cannot be read is an event.
-    pub fn look(&mut self, now: TimeNs, targets: &[Target]) -> Look {
+    pub fn snapshot(&mut self, now: TimeNs, targets: &[Target]) -> Snapshot {
         let begin = Instant::now();
         self.bridge.update(now, (self.options.monotonic_ns)());
-        let mut look = Look::at(now);
-        look.samples.reserve(targets.len() * 24);
+        let mut snapshot = Snapshot::at(now);
+        snapshot.samples.reserve(targets.len() * 24);
         self.forget(targets);
-        let missed = self.ask_for_metrics(targets, &mut look);
+        let missed = self.ask_for_metrics(targets, &mut snapshot);
         for target in targets {
             match target.role {
-                Role::Host => self.look_at_host(target, &mut look),
-                _ => self.look_at(target, targets.len(), &mut look),
+                Role::Host => self.sample_host(target, &mut snapshot),
+                _ => self.sample_process(target, targets.len(), &mut snapshot),
             }
         }
-        self.collect_metrics(begin + self.options.metrics_wait, missed, &mut look);
+        self.collect_metrics(begin + self.options.metrics_wait, missed, &mut snapshot);
         if let Some(own) = targets.iter().find(|target| target.role == Role::Highwater) {
             let cost = begin.elapsed().as_nanos() as u64;
-            Page::new(&mut look, own.process).value(metric::LOOK_COST, cost);
+            SnapshotWriter::new(&mut snapshot, own.process).value(metric::SNAPSHOT_COST, cost);
         }
-        look
+        snapshot
     }
 
     /// Lets go of processes that are no targets any more.
@@ -130,7 +130,7 @@ impl Observer {
         }
     }
 
-    fn look_at(&mut self, target: &Target, among: usize, look: &mut Look) {
+    fn sample_process(&mut self, target: &Target, among: usize, snapshot: &mut Snapshot) {
         self.watch(target);
         let Some(watched) = self.watched.get_mut(&target.process) else {
             return;
@@ -148,7 +148,11 @@ impl Observer {
             libraries: &mut self.libraries,
             buffer: &mut self.buffer,
         };
-        watched.look(target, allowed, &mut Page::new(look, target.process));
+        watched.sample(
+            target,
+            allowed,
+            &mut SnapshotWriter::new(snapshot, target.process),
+        );
     }
 
     /// Starts to watch a target, or starts anew when its process is another one.
@@ -170,19 +174,19 @@ impl Observer {
         self.watched.insert(target.process, watched);
     }
 
-    fn look_at_host(&mut self, target: &Target, look: &mut Look) {
-        let mut page = Page::new(look, target.process);
+    fn sample_host(&mut self, target: &Target, snapshot: &mut Snapshot) {
+        let mut writer = SnapshotWriter::new(snapshot, target.process);
         if !self.machine_told {
             self.machine_told = true;
             for (key, value) in read_machine(&self.root, &self.options.system).facts() {
-                page.fact(key, value);
+                writer.fact(key, value);
             }
         }
-        match look_at_host(&self.root, &mut page) {
+        match sample_host(&self.root, &mut writer) {
             Err(why) if !self.host_lost => {
                 self.host_lost = true;
                 let words = format!("the state of the machine cannot be read: {why}");
-                page.event(EventKind::Degraded, words);
+                writer.event(EventKind::Degraded, words);
             }
             _ => {}
         }
@@ -190,7 +194,7 @@ impl Observer {
 
     /// Sends the fetches on their way. Returns the endpoints that are not even asked: the last
     /// answer is still outstanding, or the endpoint is left alone after it failed.
-    fn ask_for_metrics(&mut self, targets: &[Target], look: &mut Look) -> Vec<ProcessId> {
+    fn ask_for_metrics(&mut self, targets: &[Target], snapshot: &mut Snapshot) -> Vec<ProcessId> {
         let mut missed = Vec::new();
         if let Some(fetcher) = &mut self.fetcher {
             fetcher.begin();
@@ -203,17 +207,17 @@ impl Observer {
                 .watched
                 .get(&target.process)
                 .is_some_and(Watched::has_ended);
-            let Some(fetcher) = self.fetcher(look).filter(|_| !ended) else {
+            let Some(fetcher) = self.fetcher(snapshot).filter(|_| !ended) else {
                 continue;
             };
-            if !fetcher.ask(target.process, url, look.time) {
+            if !fetcher.ask(target.process, url, snapshot.time) {
                 missed.push(target.process);
             }
         }
         missed
     }
 
-    fn fetcher(&mut self, look: &mut Look) -> Option<&mut Fetcher> {
+    fn fetcher(&mut self, snapshot: &mut Snapshot) -> Option<&mut Fetcher> {
         if self.fetcher.is_none() {
             match Fetcher::new(FETCH_TIMEOUT) {
                 Ok(fetcher) => self.fetcher = Some(fetcher),
@@ -222,8 +226,8 @@ impl Observer {
                         "no thread could be started to fetch metrics endpoints: {error}; their \
                          metrics are missing from this snapshot"
                     );
-                    let time = look.time;
-                    look.events.push(Event {
+                    let time = snapshot.time;
+                    snapshot.events.push(Event {
                         time,
                         process: None,
                         kind: EventKind::Degraded,
@@ -235,19 +239,24 @@ impl Observer {
         self.fetcher.as_mut()
     }
 
-    fn collect_metrics(&mut self, deadline: Instant, missed: Vec<ProcessId>, look: &mut Look) {
+    fn collect_metrics(
+        &mut self,
+        deadline: Instant,
+        missed: Vec<ProcessId>,
+        snapshot: &mut Snapshot,
+    ) {
         let Some(fetcher) = &mut self.fetcher else {
             return;
         };
-        let (fetched, late) = fetcher.collect(deadline, look.time);
+        let (fetched, late) = fetcher.collect(deadline, snapshot.time);
         for one in fetched {
             if let Some(watched) = self.watched.get_mut(&one.process) {
-                watched.read_metrics(&one, &mut Page::new(look, one.process));
+                watched.read_metrics(&one, &mut SnapshotWriter::new(snapshot, one.process));
             }
         }
         for process in missed.into_iter().chain(late) {
             if let Some(watched) = self.watched.get_mut(&process) {
-                watched.miss_metrics(&mut Page::new(look, process));
+                watched.miss_metrics(&mut SnapshotWriter::new(snapshot, process));
             }
         }
     }

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use super::metric;
-use super::page::Page;
-use super::pressure::look_at_pressure;
+use super::pressure::sample_pressure;
 use super::proc::ProcRoot;
 use super::proc::fields::{Malformed, kib_in_bytes, lines, number};
 use super::proc::stat::tick_ns;
+use super::snapshot_writer::SnapshotWriter;
 
 /// What the reader of a report wants to know of the machine. The same fields as the record's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -74,20 +74,20 @@ impl Machine {
 }
 
 /// Reads how the machine is doing. `Err` says which file failed.
-pub fn look_at_host(proc: &ProcRoot, page: &mut Page<'_>) -> Result<(), String> {
-    look_at_pressure(&proc.path().join("pressure"), "", page);
+pub fn sample_host(proc: &ProcRoot, writer: &mut SnapshotWriter<'_>) -> Result<(), String> {
+    sample_pressure(&proc.path().join("pressure"), "", writer);
     let read = |name: &str| {
         proc.read(name)
             .map_err(|error| format!("/proc/{name}: {error}"))
     };
     let memory = parse_meminfo(&read("meminfo")?).map_err(|malformed| malformed.to_string())?;
-    page.value(metric::HOST_MEMORY_TOTAL, memory.total_bytes);
-    page.maybe(metric::HOST_MEMORY_AVAILABLE, memory.available_bytes);
+    writer.value(metric::HOST_MEMORY_TOTAL, memory.total_bytes);
+    writer.maybe(metric::HOST_MEMORY_AVAILABLE, memory.available_bytes);
     let load = parse_load(&read("loadavg")?).map_err(|malformed| malformed.to_string())?;
-    page.float(metric::HOST_LOAD, load);
+    writer.float(metric::HOST_LOAD, load);
     if let Some(cpu) = read_cpu(proc) {
-        page.value(metric::HOST_CPU_BUSY, cpu.busy_ns);
-        page.value(metric::HOST_CPU_STOLEN, cpu.stolen_ns);
+        writer.value(metric::HOST_CPU_BUSY, cpu.busy_ns);
+        writer.value(metric::HOST_CPU_STOLEN, cpu.stolen_ns);
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! What is read: from /proc, cgroups, pressure files, metrics endpoints and load programs, in each snapshot.
 //!
-//! In: the processes of a run, and where their metrics are. Out: one [`look::Look`] of all of them; and, of one
+//! In: the processes of a run, and where their metrics are. Out: one [`snapshot::Snapshot`] of all of them; and, of one
 //! process, what it really runs ([`fact`]). Called by: the collector of a run, `highwater observe`, and every crate
 //! that reads a process.
 //!
@@ -17,13 +17,13 @@ pub mod fact;
 pub mod foreign;
 pub mod host;
 pub mod load_lines;
-pub mod look;
 pub mod member;
 pub mod metric;
 pub mod openmetrics;
 pub mod overhead;
-pub mod page;
 pub mod pressure;
 pub mod proc;
+pub mod snapshot;
+pub mod snapshot_writer;
 pub mod table;
 pub mod watched;

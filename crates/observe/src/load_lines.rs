@@ -17,10 +17,10 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use serde::Deserialize;
 
-use super::look::{HistogramRow, ProcessId, TimeNs};
 use super::metric;
-use super::page::Page;
 use super::proc::process::Loss;
+use super::snapshot::{HistogramRow, ProcessId, TimeNs};
+use super::snapshot_writer::SnapshotWriter;
 
 pub const SCHEMA: &str = "highwater.load/1";
 
@@ -35,8 +35,8 @@ const PAUSES_MAX: usize = 64;
 
 /// Longest line; a histogram of an hour at three digits has about 60 kB in base64.
 const LINE_BYTES_MAX: usize = 1 << 20;
-/// Read at one look; what is left comes with the next.
-const LOOK_BYTES_MAX: u64 = 16 << 20;
+/// Read at one snapshot; what is left comes with the next.
+const SNAPSHOT_BYTES_MAX: u64 = 16 << 20;
 
 /// One interval. Times are CLOCK_MONOTONIC.
 #[derive(Debug, Clone, PartialEq)]
@@ -170,7 +170,7 @@ pub fn serialize(histogram: &Histogram<u64>) -> Result<Vec<u8>, String> {
 
 /// Turns CLOCK_MONOTONIC into the run's own time.
 ///
-/// Both clocks are read one after the other at each look, so that each estimate of their distance
+/// Both clocks are read one after the other at each snapshot, so that each estimate of their distance
 /// is a little too small, by however long the second reading came late; the largest one is the
 /// best. The true distance only grows (while the machine sleeps, which CLOCK_MONOTONIC does not
 /// count).
@@ -228,21 +228,26 @@ impl LoadTail {
         self.recorded_until = Some(recorded_until);
     }
 
-    /// Reads what came since the last look.
-    pub fn look(&mut self, bridge: &Bridge, page: &mut Page<'_>, losses: &mut Vec<Loss>) {
+    /// Reads what came since the last snapshot.
+    pub fn sample(
+        &mut self,
+        bridge: &Bridge,
+        writer: &mut SnapshotWriter<'_>,
+        losses: &mut Vec<Loss>,
+    ) {
         let bytes = self.read_new(losses);
         for line in self.complete_lines(bytes, losses) {
             match parse_load_line(&line) {
-                Ok(line) => self.write(line, bridge, page),
+                Ok(line) => self.write(line, bridge, writer),
                 Err((problem, why)) => self.count(problem, why, losses),
             }
         }
         if self.bad_lines > 0 {
-            page.value(metric::LOAD_LINES_LEFT_OUT, self.bad_lines);
+            writer.value(metric::LOAD_LINES_LEFT_OUT, self.bad_lines);
         }
     }
 
-    fn write(&self, line: LoadLine, bridge: &Bridge, page: &mut Page<'_>) {
+    fn write(&self, line: LoadLine, bridge: &Bridge, writer: &mut SnapshotWriter<'_>) {
         let (start, end) = (bridge.time(line.start_ns), bridge.time(line.end_ns));
         // Its middle decides: two collectors turn the clocks into each other a little differently.
         let middle = TimeNs(start.0 + (end.0 - start.0) / 2);
@@ -253,12 +258,12 @@ impl LoadTail {
             // A collector that goes on asks for the last end of all rows: no pause may end after its line.
             let end_ns = *end_ns.min(&line.end_ns);
             let (start, end) = (bridge.time(*start_ns.min(&end_ns)), bridge.time(end_ns));
-            pause_row(page.process(), start, end)
+            pause_row(writer.process(), start, end)
                 .into_iter()
-                .for_each(|row| page.histogram(row));
+                .for_each(|row| writer.histogram(row));
         }
-        page.histogram(HistogramRow {
-            process: page.process(),
+        writer.histogram(HistogramRow {
+            process: writer.process(),
             start,
             end,
             metric: METRIC.to_owned(),
@@ -318,7 +323,7 @@ impl LoadTail {
         let Some(file) = &self.file else {
             return Ok(Vec::new());
         };
-        let take = length.saturating_sub(self.offset).min(LOOK_BYTES_MAX);
+        let take = length.saturating_sub(self.offset).min(SNAPSHOT_BYTES_MAX);
         let mut bytes = vec![0; take as usize];
         let got = read_at_most(file, &mut bytes, self.offset)?;
         bytes.truncate(got);
@@ -332,7 +337,7 @@ impl LoadTail {
         self.skipping = false;
     }
 
-    /// Splits off the complete lines; keeps the rest for the next look.
+    /// Splits off the complete lines; keeps the rest for the next snapshot.
     fn complete_lines(&mut self, bytes: Vec<u8>, losses: &mut Vec<Loss>) -> Vec<Vec<u8>> {
         let mut lines = Vec::new();
         for piece in bytes.split_inclusive(|&byte| byte == b'\n') {

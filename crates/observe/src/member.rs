@@ -1,6 +1,6 @@
 //! Facts of a process that was found and not started: who it is over its restarts and moves from arm to arm.
 
-use super::look::TimeNs;
+use super::snapshot::TimeNs;
 use std::collections::BTreeMap;
 
 /// What it is called: its unit, or what its arguments say.

@@ -81,5 +81,5 @@ metrics! {
     METRICS_LATE = "metrics_late", Counter, "Snapshots for which the metrics endpoint did not answer in time.";
     METRICS_LEFT_OUT = "metrics_left_out", Gauge, "Series and lines of the endpoint left out: too many or unreadable.";
     LOAD_LINES_LEFT_OUT = "load_lines_left_out", Counter, "Lines of the load program that are not `highwater.load/1`.";
-    LOOK_COST = "look_cost_ns", Gauge, "Wall time that this snapshot took (process: highwater).";
+    SNAPSHOT_COST = "look_cost_ns", Gauge, "Wall time that this snapshot took (process: highwater).";
 }

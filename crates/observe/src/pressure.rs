@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::metric;
-use super::page::Page;
 use super::proc::fields::{Malformed, number};
+use super::snapshot_writer::SnapshotWriter;
 
 /// Total stall times since boot, or since the cgroup was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,20 +39,20 @@ pub fn parse_pressure(text: &[u8]) -> Result<Pressure, Malformed> {
 }
 
 /// The files of one level; those that are missing (kernel without PSI, cgroup v1) are left out.
-pub fn look_at_pressure(folder: &Path, suffix: &str, page: &mut Page<'_>) {
+pub fn sample_pressure(folder: &Path, suffix: &str, writer: &mut SnapshotWriter<'_>) {
     let read = |name: &str| {
         let text = std::fs::read(folder.join(format!("{name}{suffix}"))).ok()?;
         parse_pressure(&text).ok()
     };
     if let Some(memory) = read("memory") {
-        page.maybe(metric::PRESSURE_MEMORY_SOME, memory.some_ns);
-        page.maybe(metric::PRESSURE_MEMORY_FULL, memory.full_ns);
+        writer.maybe(metric::PRESSURE_MEMORY_SOME, memory.some_ns);
+        writer.maybe(metric::PRESSURE_MEMORY_FULL, memory.full_ns);
     }
-    page.maybe(
+    writer.maybe(
         metric::PRESSURE_CPU_SOME,
         read("cpu").and_then(|cpu| cpu.some_ns),
     );
-    page.maybe(
+    writer.maybe(
         metric::PRESSURE_IO_SOME,
         read("io").and_then(|io| io.some_ns),
     );

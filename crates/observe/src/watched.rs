@@ -1,4 +1,4 @@
-//! What is remembered of one target between two looks.
+//! What is remembered of one target between two snapshots.
 
 use std::collections::HashSet;
 
@@ -7,14 +7,14 @@ use super::fact::library::Libraries;
 use super::fact::liveness::Liveness;
 use super::fact::prover::{Means, Prover};
 use super::load_lines::{Bridge, LoadTail};
-use super::look::{EventKind, Role, Target, TimeNs};
 use super::metric;
 use super::openmetrics::fetch::Fetched;
 use super::openmetrics::series::Metrics;
-use super::page::Page;
 use super::proc::ProcRoot;
 use super::proc::process::{Ended, Loss, ProcessReader, Shares, Vital};
 use super::proc::tasks::Counts;
+use super::snapshot::{EventKind, Role, Target, TimeNs};
+use super::snapshot_writer::SnapshotWriter;
 
 /// One process under observation.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub struct Carried {
     pub load_until: Option<TimeNs>,
 }
 
-/// What one process may use of the observer at one look.
+/// What one process may use of the observer at one snapshot.
 pub struct Allowance<'a> {
     pub shares: Shares,
     /// Part of one core for rereading its maps.
@@ -58,7 +58,7 @@ pub struct Allowance<'a> {
 }
 
 impl Watched {
-    /// `keep`: descriptors may stay open between looks.
+    /// `keep`: descriptors may stay open between snapshots.
     pub fn new(root: &ProcRoot, target: &Target, keep: bool) -> Watched {
         let seed = target.process.0;
         Watched {
@@ -95,61 +95,69 @@ impl Watched {
         }
     }
 
-    pub fn look(&mut self, target: &Target, mut allowed: Allowance<'_>, page: &mut Page<'_>) {
+    pub fn sample(
+        &mut self,
+        target: &Target,
+        mut allowed: Allowance<'_>,
+        writer: &mut SnapshotWriter<'_>,
+    ) {
         let mut losses = Vec::new();
         if !self.ended {
-            self.look_at_process(target, &mut allowed, page, &mut losses);
+            self.sample_process(target, &mut allowed, writer, &mut losses);
         }
         // A load program prints its last line and ends: the file outlives it.
         if let Some(load) = &mut self.load {
-            load.look(allowed.bridge, page, &mut losses);
+            load.sample(allowed.bridge, writer, &mut losses);
         }
-        self.say(losses, page);
+        self.say(losses, writer);
         self.reader.rest();
     }
 
-    fn look_at_process(
+    fn sample_process(
         &mut self,
         target: &Target,
         allowed: &mut Allowance<'_>,
-        page: &mut Page<'_>,
+        writer: &mut SnapshotWriter<'_>,
         losses: &mut Vec<Loss>,
     ) {
-        let (shares, now) = (allowed.shares, page.time());
-        match self.reader.look(now, shares, allowed.buffer, page, losses) {
-            Ok(Some(vital)) => self.follow(target, &vital, allowed, page, losses),
+        let (shares, now) = (allowed.shares, writer.time());
+        match self
+            .reader
+            .sample(now, shares, allowed.buffer, writer, losses)
+        {
+            Ok(Some(vital)) => self.follow(target, &vital, allowed, writer, losses),
             Ok(None) => {}
             Err(ended) => {
                 self.ended = true;
-                page.event(EventKind::Vanished, ended_words(target, &ended));
+                writer.event(EventKind::Vanished, ended_words(target, &ended));
             }
         }
         match &mut self.cgroup {
             // Its cgroup may be gone with it: that is no loss to speak of.
-            Some(cgroup) if self.ended => cgroup.look_now(page, &mut Vec::new()),
-            Some(cgroup) => cgroup.look(allowed.share_cgroup, page, losses),
+            Some(cgroup) if self.ended => cgroup.sample_now(writer, &mut Vec::new()),
+            Some(cgroup) => cgroup.sample(allowed.share_cgroup, writer, losses),
             None => {}
         }
     }
 
     /// What its metrics endpoint answered.
-    pub fn read_metrics(&mut self, fetched: &Fetched, page: &mut Page<'_>) {
+    pub fn read_metrics(&mut self, fetched: &Fetched, writer: &mut SnapshotWriter<'_>) {
         let mut losses = Vec::new();
-        page.value(metric::METRICS_FETCH, fetched.took.as_nanos() as u64);
+        writer.value(metric::METRICS_FETCH, fetched.took.as_nanos() as u64);
         match &fetched.page {
-            Ok(text) => self.metrics.look(text, page, &mut losses),
+            Ok(text) => self.metrics.sample(text, writer, &mut losses),
             Err(why) => losses.push(Loss {
                 what: "the metrics endpoint",
                 why: why.clone(),
             }),
         }
-        self.say(losses, page);
+        self.say(losses, writer);
     }
 
     /// Its metrics endpoint did not answer in time, or is left alone after it failed.
-    pub fn miss_metrics(&mut self, page: &mut Page<'_>) {
+    pub fn miss_metrics(&mut self, writer: &mut SnapshotWriter<'_>) {
         self.metrics_late += 1;
-        page.value(metric::METRICS_LATE, self.metrics_late);
+        writer.value(metric::METRICS_LATE, self.metrics_late);
         let why =
             "it did not answer within the snapshot; such snapshots are counted in metrics_late";
         self.say(
@@ -157,7 +165,7 @@ impl Watched {
                 what: "an answer of the metrics endpoint",
                 why: why.to_owned(),
             }],
-            page,
+            writer,
         );
     }
 
@@ -167,13 +175,13 @@ impl Watched {
         target: &Target,
         vital: &Vital,
         allowed: &mut Allowance<'_>,
-        page: &mut Page<'_>,
+        writer: &mut SnapshotWriter<'_>,
         losses: &mut Vec<Loss>,
     ) {
         if target.role != Role::Subject {
             return;
         }
-        self.liveness.look(vital, allowed.hung_after_ns, page);
+        self.liveness.sample(vital, allowed.hung_after_ns, writer);
         let path = self.reader.path().to_path_buf();
         if let Some(folder) = self.reader.folder() {
             let libraries = &mut *allowed.libraries;
@@ -183,12 +191,12 @@ impl Watched {
                 libraries,
                 share: allowed.share_maps,
             };
-            self.prover.look(target, vital, means, page, losses);
+            self.prover.sample(target, vital, means, writer, losses);
         }
     }
 
     /// Says what is lost, each thing once.
-    pub fn say(&mut self, losses: Vec<Loss>, page: &mut Page<'_>) {
+    pub fn say(&mut self, losses: Vec<Loss>, writer: &mut SnapshotWriter<'_>) {
         for Loss { what, why } in losses {
             if self.said.insert(what) {
                 let pid = self.pid;
@@ -196,7 +204,7 @@ impl Watched {
                     "pid {pid}: {what} cannot be read: {why}; it is missing from the record. \
                      `highwater doctor` says what this machine allows"
                 );
-                page.event(EventKind::Degraded, words);
+                writer.event(EventKind::Degraded, words);
             }
         }
     }

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use super::error::Result;
 use super::reader::{ReadOptions, Reader};
 use super::run::Process;
-use super::samples::{self, Looks};
-use observe::look::{Role, TimeNs};
+use super::samples::{self, Snapshots};
+use observe::snapshot::{Role, TimeNs};
 
 /// Columns of the export. `time` is ISO 8601 in UTC; `value` is in the unit that the metric's name ends in.
 pub const HEADER: [&str; 9] = [
@@ -22,8 +22,8 @@ pub const HEADER: [&str; 9] = [
     "metric",
     "value",
 ];
-/// Looks read at once: with 200 processes a few megabytes.
-const LOOKS_AT_ONCE: usize = 256;
+/// Snapshots read at once: with 200 processes a few megabytes.
+const SNAPSHOTS_AT_ONCE: usize = 256;
 
 /// Lines of the export, ordered by metric, time and process; the first is the header. Each ends with a line feed.
 /// The record is read as the lines are taken, so the export of a long run needs little memory.
@@ -31,10 +31,13 @@ pub fn samples_csv<'a>(reader: &'a Reader, options: &ReadOptions) -> Result<CsvL
     let metrics = reader.sql("reading metrics", |db| {
         samples::metrics(db, |name| options.wants(name))
     })?;
-    let looks = reader
-        .sql("reading snapshots", |db| Looks::read(db, options.every))?
+    let snapshots = reader
+        .sql("reading snapshots", |db| Snapshots::read(db, options.every))?
         .ids();
-    let stretches = looks.chunks(LOOKS_AT_ONCE).map(<[i64]>::to_vec).collect();
+    let stretches = snapshots
+        .chunks(SNAPSHOTS_AT_ONCE)
+        .map(<[i64]>::to_vec)
+        .collect();
     let header = csv_line(&HEADER.map(str::to_owned));
     Ok(CsvLines {
         reader,
@@ -71,7 +74,7 @@ impl Iterator for CsvLines<'_> {
             self.stretch += 1;
             let read = self
                 .reader
-                .sql("exporting", |db| samples::of_looks(db, id, stretch));
+                .sql("exporting", |db| samples::of_snapshots(db, id, stretch));
             match read {
                 Ok(rows) => {
                     self.ready

@@ -23,11 +23,11 @@ mod word;
 pub use error::RecordError;
 pub use folder::{Folder, list};
 pub use news::News;
-pub use reader::{EventId, LookId, ReadOptions, Reader, SampleRow};
+pub use reader::{EventId, ReadOptions, Reader, SampleRow, SnapshotId};
 pub use recorder::{NewProcess, Recorder};
 pub use schema::SCHEMA;
 
-use observe::look::TimeNs;
+use observe::snapshot::TimeNs;
 
 /// Something that weakens the run, as it stands in the record.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::run::{Machine, RunEnd};
 use observe::clock::Anchor;
-use observe::look::TimeNs;
+use observe::snapshot::TimeNs;
 
 /// Keys of the table. Times are nanoseconds since the Unix epoch on the run's clock.
 pub(super) const EXPERIMENT: &str = "experiment";

@@ -4,20 +4,23 @@ use rusqlite::Connection;
 
 use super::error::Result;
 use super::reader::Reader;
-use observe::look::{HistogramRow, Look, ProcessId, Sample, TimeNs};
+use observe::snapshot::{HistogramRow, ProcessId, Sample, Snapshot, TimeNs};
 
-/// How far was read. The default begins with the next look.
+/// How far was read. The default begins with the next snapshot.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct News {
-    look: i64,
+    snapshot: i64,
     histogram: i64,
 }
 
 impl Reader {
-    /// The newest look if there is one since the last call, with those samples whose metric is wanted, and every
+    /// The newest snapshot if there is one since the last call, with those samples whose metric is wanted, and every
     /// histogram that came since. Looks in between are passed over: a loop acts on what is, not on what was.
-    pub fn news(&self, since: &mut News, wants: &dyn Fn(&str) -> bool) -> Result<Option<Look>> {
-        let Some((last, time)) = self.last_look()?.filter(|(last, _)| last.0 > since.look) else {
+    pub fn news(&self, since: &mut News, wants: &dyn Fn(&str) -> bool) -> Result<Option<Snapshot>> {
+        let Some((last, time)) = self
+            .last_snapshot()?
+            .filter(|(last, _)| last.0 > since.snapshot)
+        else {
             return Ok(None);
         };
         let samples = self.sql("reading the last snapshot", |db| samples(db, last.0, wants))?;
@@ -25,13 +28,13 @@ impl Reader {
             histograms(db, since.histogram)
         })?;
         *since = News {
-            look: last.0,
+            snapshot: last.0,
             histogram: read_to,
         };
-        Ok(Some(Look {
+        Ok(Some(Snapshot {
             samples,
             histograms,
-            ..Look::at(time)
+            ..Snapshot::at(time)
         }))
     }
 }
@@ -49,7 +52,7 @@ impl Reader {
 
 fn samples(
     db: &Connection,
-    look: i64,
+    snapshot: i64,
     wants: &dyn Fn(&str) -> bool,
 ) -> rusqlite::Result<Vec<Sample>> {
     let mut names = db.prepare_cached("SELECT id, name FROM metric")?;
@@ -64,7 +67,7 @@ fn samples(
         }
         let sql = "SELECT process, value FROM reading WHERE metric = ? AND look = ?";
         let mut rows = db.prepare_cached(sql)?;
-        let rows = rows.query_map([metric, look], |row| {
+        let rows = rows.query_map([metric, snapshot], |row| {
             let (process, metric) = (ProcessId(row.get(0)?), name.clone());
             Ok(Sample {
                 process,

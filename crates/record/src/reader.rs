@@ -16,11 +16,11 @@ use super::word::{Word, Words};
 use super::{FindingRow, meta};
 use experiment::file::{Experiment, parse_experiment};
 use observe::clock::Anchor;
-use observe::look::{Event, HistogramRow, ProcessId, Target, TimeNs};
+use observe::snapshot::{Event, HistogramRow, ProcessId, Target, TimeNs};
 
-/// Number of a look, counting up from 1 in the order of recording.
+/// Number of a snapshot, counting up from 1 in the order of recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct LookId(pub i64);
+pub struct SnapshotId(pub i64);
 
 /// Number of an event, counting up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -50,7 +50,7 @@ impl Reader {
         Reader::open(folder)?.run(options)
     }
 
-    /// As [`Reader::read`]. One read transaction: a look that is being written is in it entirely or not at all.
+    /// As [`Reader::read`]. One read transaction: a snapshot that is being written is in it entirely or not at all.
     pub fn run(&self, options: &ReadOptions) -> Result<Run> {
         let all = self.db.unchecked_transaction();
         let all = all.map_err(|error| RecordError::from_sqlite(&self.path, "reading", error))?;
@@ -66,7 +66,7 @@ impl Reader {
                 attach_histograms(db, &mut processes)
             })?;
         }
-        let last = self.last_look()?.map_or(begun, |(_, time)| time);
+        let last = self.last_snapshot()?.map_or(begun, |(_, time)| time);
         let run = Run {
             id: self.folder.id(),
             folder: self.folder.path().to_path_buf(),
@@ -122,24 +122,24 @@ impl Reader {
         self.sql("reading targets", read_targets)
     }
 
-    /// The newest look and its time.
-    pub fn last_look(&self) -> Result<Option<(LookId, TimeNs)>> {
+    /// The newest snapshot and its time.
+    pub fn last_snapshot(&self) -> Result<Option<(SnapshotId, TimeNs)>> {
         self.sql("reading snapshots", |db| {
             use rusqlite::OptionalExtension;
             db.prepare_cached("SELECT id, time FROM look ORDER BY id DESC LIMIT 1")?
-                .query_row([], |row| Ok((LookId(row.get(0)?), TimeNs(row.get(1)?))))
+                .query_row([], |row| Ok((SnapshotId(row.get(0)?), TimeNs(row.get(1)?))))
                 .optional()
         })
     }
 
-    /// Samples of these metrics in the looks after `after`, ordered by look; with the last look that was read,
-    /// to go on from. `LookId::default()` starts at the beginning.
+    /// Samples of these metrics in the snapshots after `after`, ordered by snapshot; with the last snapshot that was
+    /// read, to go on from. `SnapshotId::default()` starts at the beginning.
     pub fn samples_since(
         &self,
-        after: LookId,
+        after: SnapshotId,
         metrics: &[&str],
-    ) -> Result<(Vec<SampleRow>, LookId)> {
-        let last = self.last_look()?.map_or(after, |(id, _)| id.max(after));
+    ) -> Result<(Vec<SampleRow>, SnapshotId)> {
+        let last = self.last_snapshot()?.map_or(after, |(id, _)| id.max(after));
         let rows = self.sql("reading samples", |db| {
             samples::between(db, after.0, last.0, metrics)
         })?;

@@ -1,4 +1,4 @@
-//! Writing a record: by the supervisor (processes, events) and by the collector (looks), each with its own
+//! Writing a record: by the supervisor (processes, events) and by the collector (snapshots), each with its own
 //! [`Recorder`] on the same file.
 
 use std::collections::HashMap;
@@ -15,7 +15,9 @@ use super::{FindingRow, meta};
 use experiment::file::redact::{redact_command, redact_text};
 use experiment::file::{Experiment, freeze};
 use observe::clock::Anchor;
-use observe::look::{Event, EventKind, Expected, Fact, Look, ProcessId, Role, Target, TimeNs};
+use observe::snapshot::{
+    Event, EventKind, Expected, Fact, ProcessId, Role, Snapshot, Target, TimeNs,
+};
 
 /// `process.expected_allocator` of the system's own; a library's path is absolute, NULL is any.
 const SYSTEM: &str = "system";
@@ -49,12 +51,12 @@ pub struct Recorder {
     path: PathBuf,
     /// Ids of metric names, of committed rows only.
     metrics: HashMap<String, i64>,
-    lost: Option<LostLooks>,
+    lost: Option<LostSnapshots>,
 }
 
-/// Looks that could not be written because the disk was full; told to the record when it has room again.
+/// Snapshots that could not be written because the disk was full; told to the record when it has room again.
 #[derive(Debug)]
-struct LostLooks {
+struct LostSnapshots {
     since: TimeNs,
     count: u64,
     why: &'static str,
@@ -147,7 +149,7 @@ impl Recorder {
         self.write("recording an event", |all| insert_event(all, event))
     }
 
-    /// Facts that the supervisor itself found out, outside any look.
+    /// Facts that the supervisor itself found out, outside any snapshot.
     pub fn facts(&mut self, time: TimeNs, facts: &[Fact]) -> Result<()> {
         self.write("recording facts", |all| insert_facts(all, time, facts))
     }
@@ -164,19 +166,22 @@ impl Recorder {
         })
     }
 
-    /// Everything of one look, in one transaction: it is in the record as a whole or not at all. NaN says
+    /// Everything of one snapshot, in one transaction: it is in the record as a whole or not at all. NaN says
     /// nothing and is left out; of two samples of one metric and process, the later one counts.
     ///
-    /// After an error that [`RecordError::may_pass`] the look is lost; the next one that fits brings an event that
+    /// After an error that [`RecordError::may_pass`] the snapshot is lost; the next one that fits brings an event that
     /// says how many were.
-    pub fn look(&mut self, look: &Look) -> Result<()> {
+    pub fn snapshot(&mut self, snapshot: &Snapshot) -> Result<()> {
         let mut named = std::mem::take(&mut self.metrics);
-        let lost = self.lost.as_ref().map(|lost| lost_event(lost, look.time));
+        let lost = self
+            .lost
+            .as_ref()
+            .map(|lost| lost_event(lost, snapshot.time));
         let written = self.write("recording a snapshot", |all| {
             if let Some(event) = &lost {
                 insert_event(all, event)?;
             }
-            insert_look(all, look, &mut named)
+            insert_snapshot(all, snapshot, &mut named)
         });
         match &written {
             Ok(()) => {
@@ -185,8 +190,8 @@ impl Recorder {
             }
             // Names added by a transaction that was undone have no row: the cache is dropped with it.
             Err(error) if error.may_pass() => {
-                let lost = self.lost.get_or_insert(LostLooks {
-                    since: look.time,
+                let lost = self.lost.get_or_insert(LostSnapshots {
+                    since: snapshot.time,
                     count: 0,
                     why: match error {
                         RecordError::Busy(_) => "the record could not be written",
@@ -280,21 +285,21 @@ fn insert_event(all: &Connection, event: &Event) -> rusqlite::Result<()> {
         .map(|_| ())
 }
 
-fn insert_look(
+fn insert_snapshot(
     all: &Connection,
-    look: &Look,
+    snapshot: &Snapshot,
     named: &mut HashMap<String, i64>,
 ) -> rusqlite::Result<()> {
     let id = all
         .prepare_cached("INSERT INTO look (time) VALUES (?)")?
-        .insert([look.time.0])?;
-    insert_samples(all, id, look, named)?;
-    insert_facts(all, look.time, &look.facts)?;
+        .insert([snapshot.time.0])?;
+    insert_samples(all, id, snapshot, named)?;
+    insert_facts(all, snapshot.time, &snapshot.facts)?;
     let mut histogram = all.prepare_cached(
         "INSERT INTO histogram (process, metric, start, \"end\", requests, errors, dropped, histogram)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
     )?;
-    for row in &look.histograms {
+    for row in &snapshot.histograms {
         let metric = metric_id(all, &row.metric, named)?;
         let [requests, errors, dropped] = [row.requests, row.errors, row.dropped].map(count);
         let (process, start, end) = (row.process.0, row.start.0, row.end.0);
@@ -309,7 +314,8 @@ fn insert_look(
             row.histogram
         ])?;
     }
-    look.events
+    snapshot
+        .events
         .iter()
         .try_for_each(|event| insert_event(all, event))
 }
@@ -326,12 +332,16 @@ fn insert_facts(all: &Connection, time: TimeNs, facts: &[Fact]) -> rusqlite::Res
 /// Sorted by metric and process, so that the rows of one metric go to one place of the tree.
 fn insert_samples(
     all: &Connection,
-    look_id: i64,
-    look: &Look,
+    snapshot_id: i64,
+    snapshot: &Snapshot,
     named: &mut HashMap<String, i64>,
 ) -> rusqlite::Result<()> {
-    let mut rows = Vec::with_capacity(look.samples.len());
-    for sample in look.samples.iter().filter(|sample| !sample.value.is_nan()) {
+    let mut rows = Vec::with_capacity(snapshot.samples.len());
+    for sample in snapshot
+        .samples
+        .iter()
+        .filter(|sample| !sample.value.is_nan())
+    {
         rows.push((
             metric_id(all, &sample.metric, named)?,
             sample.process.0,
@@ -344,8 +354,8 @@ fn insert_samples(
     for (metric, process, value) in rows {
         // SQLite stores a whole number in the bytes it needs, a float always in eight.
         match whole(value) {
-            Some(whole) => insert.execute((metric, look_id, process, whole))?,
-            None => insert.execute((metric, look_id, process, value))?,
+            Some(whole) => insert.execute((metric, snapshot_id, process, whole))?,
+            None => insert.execute((metric, snapshot_id, process, value))?,
         };
     }
     Ok(())
@@ -380,7 +390,7 @@ fn count(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-fn lost_event(lost: &LostLooks, time: TimeNs) -> Event {
+fn lost_event(lost: &LostSnapshots, time: TimeNs) -> Event {
     let seconds = (time.0 - lost.since.0) as f64 / 1e9;
     let words = format!(
         "{}: {} snapshots of the last {seconds:.0} s are missing; everything else is kept",
@@ -389,7 +399,7 @@ fn lost_event(lost: &LostLooks, time: TimeNs) -> Event {
     Event {
         time,
         process: None,
-        kind: EventKind::LooksLost,
+        kind: EventKind::SnapshotsLost,
         words,
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use experiment::file::Experiment;
 pub use observe::host::Machine;
-use observe::look::{Event, HistogramRow, ProcessId, Role, TimeNs};
+use observe::snapshot::{Event, HistogramRow, ProcessId, Role, TimeNs};
 
 /// A finished, running or broken-off run.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,7 +15,7 @@ pub struct Run {
     pub folder: PathBuf,
     pub experiment: Experiment,
     pub begun: TimeNs,
-    /// Time of the last look.
+    /// Time of the last snapshot.
     pub last: TimeNs,
     /// How it ended; `None` while it runs, or when nobody could write it down any more.
     pub end: Option<RunEnd>,

@@ -1,4 +1,4 @@
-//! The samples of a record: whole series, the newest values, or the looks since the last time.
+//! The samples of a record: whole series, the newest values, or the snapshots since the last time.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::run::Process;
-use observe::look::{ProcessId, TimeNs};
+use observe::snapshot::{ProcessId, TimeNs};
 
 /// What to read of the samples. The default is everything.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -57,8 +57,8 @@ pub struct SampleRow {
     pub value: f64,
 }
 
-/// How many looks back the newest value of a process is searched; older ones are not news.
-const LATEST_LOOKS_MAX: usize = 120;
+/// How many snapshots back the newest value of a process is searched; older ones are not news.
+const LATEST_SNAPSHOTS_MAX: usize = 120;
 
 /// Reads the wanted series into their processes (ordered by id).
 pub(super) fn attach(
@@ -66,7 +66,7 @@ pub(super) fn attach(
     processes: &mut [Process],
     options: &ReadOptions,
 ) -> rusqlite::Result<()> {
-    let looks = Looks::read(db, options.every)?;
+    let snapshots = Snapshots::read(db, options.every)?;
     for (id, name) in metrics(db, |name| options.wants(name))? {
         let mut series: Vec<Vec<(TimeNs, f64)>> = vec![Vec::new(); processes.len()];
         let places: HashMap<i64, usize> = processes
@@ -74,7 +74,7 @@ pub(super) fn attach(
             .enumerate()
             .map(|(n, process)| (process.id.0, n))
             .collect();
-        looks.for_each(db, id, |process, time, value| {
+        snapshots.for_each(db, id, |process, time, value| {
             // Samples of a process that nobody recorded belong to nobody.
             if let Some(place) = places.get(&process) {
                 series[*place].push((time, value));
@@ -89,7 +89,7 @@ pub(super) fn attach(
     Ok(())
 }
 
-/// Samples of the looks in (after, last], ordered by look.
+/// Samples of the snapshots in (after, last], ordered by snapshot.
 pub(super) fn between(
     db: &Connection,
     after: i64,
@@ -102,10 +102,10 @@ pub(super) fn between(
     for (id, name) in metrics(db, |name| wanted.contains(&name))? {
         let mut statement = db.prepare_cached(sql)?;
         let found = statement.query_map([id, after, last], |row| {
-            let look: i64 = row.get(0)?;
+            let snapshot: i64 = row.get(0)?;
             let (process, time) = (ProcessId(row.get(1)?), TimeNs(row.get(2)?));
             Ok((
-                look,
+                snapshot,
                 SampleRow {
                     process,
                     metric: name.clone(),
@@ -118,12 +118,12 @@ pub(super) fn between(
             rows.push(row?);
         }
     }
-    rows.sort_by_key(|(look, _)| *look);
+    rows.sort_by_key(|(snapshot, _)| *snapshot);
     Ok(rows.into_iter().map(|(_, row)| row).collect())
 }
 
 /// The newest value of each wanted metric for each process. A process that ended or a metric read at a slower
-/// rate is not in the newest look, so each is searched backwards from the end of its metric.
+/// rate is not in the newest snapshot, so each is searched backwards from the end of its metric.
 pub(super) fn latest(db: &Connection, wanted: &[&str]) -> rusqlite::Result<Vec<SampleRow>> {
     let processes: Vec<i64> = db
         .prepare_cached("SELECT id FROM process")?
@@ -133,16 +133,16 @@ pub(super) fn latest(db: &Connection, wanted: &[&str]) -> rusqlite::Result<Vec<S
     for (id, name) in metrics(db, |name| wanted.contains(&name))? {
         let mut missing: Vec<i64> = processes.clone();
         let mut before = i64::MAX;
-        // Nearly every process is in the last look or two; the few that ended long ago end the search by count.
-        for _ in 0..LATEST_LOOKS_MAX {
+        // Nearly every process is in the last snapshot or two; the few that ended long ago end the search by count.
+        for _ in 0..LATEST_SNAPSHOTS_MAX {
             if missing.is_empty() {
                 break;
             }
-            let Some(look) = look_before(db, id, before)? else {
+            let Some(snapshot) = snapshot_before(db, id, before)? else {
                 break;
             };
-            before = look;
-            for row in of_look(db, id, look, &name)? {
+            before = snapshot;
+            for row in of_snapshot(db, id, snapshot, &name)? {
                 if let Some(at) = missing.iter().position(|process| *process == row.process.0) {
                     missing.swap_remove(at);
                     rows.push(row);
@@ -153,23 +153,23 @@ pub(super) fn latest(db: &Connection, wanted: &[&str]) -> rusqlite::Result<Vec<S
     Ok(rows)
 }
 
-fn look_before(db: &Connection, metric: i64, before: i64) -> rusqlite::Result<Option<i64>> {
+fn snapshot_before(db: &Connection, metric: i64, before: i64) -> rusqlite::Result<Option<i64>> {
     let sql = "SELECT look FROM reading WHERE metric = ? AND look < ? ORDER BY look DESC LIMIT 1";
     db.prepare_cached(sql)?
         .query_row([metric, before], |row| row.get(0))
         .optional()
 }
 
-fn of_look(
+fn of_snapshot(
     db: &Connection,
     metric: i64,
-    look: i64,
+    snapshot: i64,
     name: &str,
 ) -> rusqlite::Result<Vec<SampleRow>> {
     let sql = "SELECT process, look.time, value FROM reading JOIN look ON look.id = look
                WHERE metric = ? AND look = ?";
     db.prepare_cached(sql)?
-        .query_map([metric, look], |row| {
+        .query_map([metric, snapshot], |row| {
             let (process, time) = (ProcessId(row.get(0)?), TimeNs(row.get(1)?));
             Ok(SampleRow {
                 process,
@@ -192,17 +192,17 @@ pub(super) fn metrics(
     Ok(all?.into_iter().filter(|(_, name)| wanted(name)).collect())
 }
 
-/// The looks to read, with their times.
-pub(super) struct Looks {
-    /// Time of every look, by id less `first`; nobody asks for an id in a gap.
+/// The snapshots to read, with their times.
+pub(super) struct Snapshots {
+    /// Time of every snapshot, by id less `first`; nobody asks for an id in a gap.
     times: Vec<TimeNs>,
     first: i64,
     /// The ids to read, when not all are.
     picked: Option<Vec<i64>>,
 }
 
-impl Looks {
-    pub(super) fn read(db: &Connection, every: Option<Duration>) -> rusqlite::Result<Looks> {
+impl Snapshots {
+    pub(super) fn read(db: &Connection, every: Option<Duration>) -> rusqlite::Result<Snapshots> {
         let mut statement = db.prepare_cached("SELECT id, time FROM look ORDER BY id")?;
         let all = statement.query_map([], |row| Ok((row.get(0)?, TimeNs(row.get(1)?))))?;
         let all: rusqlite::Result<Vec<(i64, TimeNs)>> = all.collect();
@@ -215,7 +215,7 @@ impl Looks {
             times.resize(at.min(all.len() * 2 + 1000), *time);
             times.push(*time);
         }
-        Ok(Looks {
+        Ok(Snapshots {
             times,
             first,
             picked: every.map(|every| pick(&all, every)),
@@ -229,13 +229,13 @@ impl Looks {
             .unwrap_or_else(|| (self.first..last).collect())
     }
 
-    fn time(&self, look: i64) -> Option<TimeNs> {
+    fn time(&self, snapshot: i64) -> Option<TimeNs> {
         self.times
-            .get(usize::try_from(look - self.first).ok()?)
+            .get(usize::try_from(snapshot - self.first).ok()?)
             .copied()
     }
 
-    /// Calls `take(process, time, value)` for every picked sample of a metric, ordered by look and process.
+    /// Calls `take(process, time, value)` for every picked sample of a metric, ordered by snapshot and process.
     fn for_each(
         &self,
         db: &Connection,
@@ -256,17 +256,19 @@ impl Looks {
         };
         match &self.picked {
             None => read(i64::MIN, i64::MAX),
-            Some(picked) => picked.iter().try_for_each(|look| read(*look, *look)),
+            Some(picked) => picked
+                .iter()
+                .try_for_each(|snapshot| read(*snapshot, *snapshot)),
         }
     }
 }
 
-/// The first look in each stretch of `every`.
-fn pick(looks: &[(i64, TimeNs)], every: Duration) -> Vec<i64> {
+/// The first snapshot in each stretch of `every`.
+fn pick(snapshots: &[(i64, TimeNs)], every: Duration) -> Vec<i64> {
     let every = i64::try_from(every.as_nanos()).unwrap_or(i64::MAX).max(1);
     let mut next = i64::MIN;
     let mut picked = Vec::new();
-    for (id, time) in looks {
+    for (id, time) in snapshots {
         if time.0 >= next {
             picked.push(*id);
             next = time.0.saturating_add(every);
@@ -275,18 +277,18 @@ fn pick(looks: &[(i64, TimeNs)], every: Duration) -> Vec<i64> {
     picked
 }
 
-/// Samples of one metric in some looks, ordered by look and process.
-pub(super) fn of_looks(
+/// Samples of one metric in some snapshots, ordered by snapshot and process.
+pub(super) fn of_snapshots(
     db: &Connection,
     metric: i64,
-    looks: &[i64],
+    snapshots: &[i64],
 ) -> rusqlite::Result<Vec<(ProcessId, TimeNs, f64)>> {
     let sql = "SELECT process, look.time, value FROM reading JOIN look ON look.id = look
                WHERE metric = ? AND look = ? ORDER BY process";
     let mut statement = db.prepare_cached(sql)?;
     let mut samples = Vec::new();
-    for look in looks {
-        let mut rows = statement.query([metric, *look])?;
+    for snapshot in snapshots {
+        let mut rows = statement.query([metric, *snapshot])?;
         while let Some(row) = rows.next()? {
             samples.push((ProcessId(row.get(0)?), TimeNs(row.get(1)?), row.get(2)?));
         }

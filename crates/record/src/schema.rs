@@ -17,9 +17,9 @@ const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql"), include_str!("schema
 /// The newest version, which is the one written.
 pub const SCHEMA: i64 = MIGRATIONS.len() as i64;
 
-/// Supervisor and collector write to one file; a look takes milliseconds, a migration of a large old file longer.
+/// Supervisor and collector write to one file; a snapshot takes milliseconds, a migration of a large old file longer.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-/// The write-ahead log is cut back to this after a checkpoint; one look of 200 processes takes about 0.2 MiB.
+/// The write-ahead log is cut back to this after a checkpoint; one snapshot of 200 processes takes about 0.2 MiB.
 const LOG_BYTES_KEPT: i64 = 16 << 20;
 
 /// Makes a record in the newest version. What `begin` writes is in it with its tables or not at all: nobody reads
@@ -167,7 +167,7 @@ fn is_bare(db: &Connection) -> bool {
 }
 
 /// WAL with synchronous=NORMAL: a commit is in the kernel's hands when it returns, so killing any process loses
-/// nothing that was committed; the disk is waited for at checkpoints only, so a power cut may cost the last looks,
+/// nothing that was committed; the disk is waited for at checkpoints only, so a power cut may cost the last snapshots,
 /// never the file.
 fn set_up(db: &Connection, path: &Path) -> Result<()> {
     set_pragmas(db).map_err(|error| RecordError::from_sqlite(path, "setting up", error))
@@ -177,7 +177,7 @@ fn set_pragmas(db: &Connection) -> rusqlite::Result<()> {
     db.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
     db.pragma_update(None, "synchronous", "normal")?;
     db.pragma_update_and_check(None, "journal_size_limit", LOG_BYTES_KEPT, |_| Ok(()))?;
-    // The bundled SQLite checks foreign keys by default; a look has thousands of rows and one writer that knows
+    // The bundled SQLite checks foreign keys by default; a snapshot has thousands of rows and one writer that knows
     // its processes.
     db.pragma_update(None, "foreign_keys", false)
 }

@@ -63,8 +63,12 @@ pub fn text(ended: &Ended) -> String {
     );
     let _ = writeln!(out, "{}", filled(&sentence));
     let _ = writeln!(out, "{}\n", filled(&format!("Next: {}", verdict.next_step)));
-    for doubt in &verdict.doubts {
-        let _ = writeln!(out, "{}\n", filled(&format!("But: {}", visible(doubt))));
+    for limitation in &verdict.limitations {
+        let _ = writeln!(
+            out,
+            "{}\n",
+            filled(&format!("But: {}", visible(limitation)))
+        );
     }
     account(&ended.account, &mut out);
     if let Some(blocks) = &ended.in_use {
@@ -151,7 +155,7 @@ pub fn json(ended: &Ended) -> Value {
             "confidence": (verdict.confidence * 100.0).round() / 100.0,
             "sentence": verdict.sentence,
             "next_step": verdict.next_step,
-            "doubts": verdict.doubts,
+            "limitations": verdict.limitations,
         },
         "file": ended.file,
         "pid": ended.pid,

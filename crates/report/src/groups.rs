@@ -1,7 +1,7 @@
 //! Who was in which arm, since when, and what each process really ran.
 
-use observe::look::Role;
 use observe::member;
+use observe::snapshot::Role;
 use record::run::{Process, Run};
 use series::arms::{came_along, first_arms, member_id, replica_id, seconds_between};
 use verdict::run::proved_words;

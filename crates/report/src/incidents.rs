@@ -2,7 +2,7 @@
 
 use super::plot::over_time::Mark;
 use super::{Report, is_incident};
-use observe::look::EventKind;
+use observe::snapshot::EventKind;
 
 /// Incidents in the list of a document; events.csv has all.
 pub const LISTED_MAX: usize = 60;

@@ -1,4 +1,4 @@
-//! The run as one JSON object, schema `highwater.run/1`: every number has its unit in its name.
+//! The run as one JSON object, schema `highwater.run/2`: every number has its unit in its name.
 //!
 //! An estimate `x` is three fields, `x_<unit>`, `x_lo_<unit>` and `x_hi_<unit>` (95 % over
 //! processes; equal when there was one process). What was not measured is null. Names are as
@@ -15,7 +15,7 @@ use verdict::pair::PairVerdict;
 use verdict::run::{ArmRow, RunVerdict};
 
 /// Name and version of the form.
-pub const SCHEMA: &str = "highwater.run/1";
+pub const SCHEMA: &str = "highwater.run/2";
 
 /// The object, indented, with a newline at its end.
 pub fn render(report: &Report) -> String {
@@ -219,10 +219,10 @@ fn own(verdict: &RunVerdict) -> Value {
     json!({
         "cpu_cores": own.cpu,
         "rss_bytes": own.rss_bytes,
-        "look_p50_ns": own.look_ns_p50,
-        "look_max_ns": own.look_ns_max,
-        "looks_count": own.looks,
-        "looks_missed_count": own.looks_missed,
+        "snapshot_p50_ns": own.snapshot_ns_p50,
+        "snapshot_max_ns": own.snapshot_ns_max,
+        "snapshots_count": own.snapshots,
+        "snapshots_missed_count": own.snapshots_missed,
     })
 }
 

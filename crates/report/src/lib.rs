@@ -38,7 +38,7 @@ use adoption::Adoption;
 use charts::Charts;
 use experiment::file::{Experiment, SubjectKind};
 use groups::Stretch;
-use observe::look::{EventKind, TimeNs};
+use observe::snapshot::{EventKind, TimeNs};
 use record::run::{Machine, Run};
 use series::arms::{arm_names, replica_id, seconds_between, subjects};
 use series::estimate::Estimate;
@@ -89,7 +89,7 @@ pub struct Summary {
     pub manner: &'static str,
     /// Start of the run, UTC, ISO 8601 to the second.
     pub begun: String,
-    /// From the start to the last look.
+    /// From the start to the last snapshot.
     pub took_s: f64,
     pub planned_s: f64,
     pub interval_s: f64,
@@ -105,7 +105,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// By more than a look.
+    /// By more than a snapshot.
     pub fn ended_early(&self) -> bool {
         self.took_s + self.interval_s < self.planned_s
     }
@@ -253,7 +253,7 @@ fn arm_plans(run: &Run) -> Vec<ArmPlan> {
 }
 
 fn event_lines(run: &Run) -> Vec<EventLine> {
-    let line = |event: &observe::look::Event| {
+    let line = |event: &observe::snapshot::Event| {
         let process = run
             .processes
             .iter()

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::crash;
+use super::error::Error;
 use super::files::{self, Shape};
 use super::journal::{Step, What};
 use super::plan::{After, Instance, Plan, PlannedFile};
@@ -14,8 +15,8 @@ use super::shelf::Rollout;
 use super::systemd::Host;
 use super::unit::Unit;
 
-/// From one look at an instance to the next.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// From one snapshot of an instance to the next.
+const SNAPSHOT_EVERY: Duration = Duration::from_millis(100);
 /// A process that runs something else is believed after this long: systemd shows the new process before it has
 /// become the program, and a wrapper script may run first.
 const OTHER_MAX: Duration = Duration::from_secs(5);
@@ -33,13 +34,13 @@ pub struct Means<'a> {
 }
 
 /// `false`: asked to stop.
-pub(super) fn forward(rollout: &mut Rollout, means: &mut Means<'_>) -> Result<bool, String> {
+pub(super) fn forward(rollout: &mut Rollout, means: &mut Means<'_>) -> Result<bool, Error> {
     let plan = rollout.plan.clone();
     for folder in &plan.folders {
         let step = Step::Folder(folder.clone());
         take(rollout, step, || {
             let path = means.host.file(folder);
-            files::make_folder(&path, FOLDER_MODE).map_err(|error| said(&path, &error))
+            files::make_folder(&path, FOLDER_MODE).map_err(|error| at(&path, error))
         })?;
     }
     for file in &plan.files {
@@ -48,7 +49,7 @@ pub(super) fn forward(rollout: &mut Rollout, means: &mut Means<'_>) -> Result<bo
         take(rollout, step, || put(means.host, &plan, file))?;
         (means.say)(&format!("wrote {}", file.path.display()));
     }
-    take(rollout, Step::Reload, || means.host.reload())?;
+    take(rollout, Step::Reload, || Ok(means.host.reload()?))?;
     for instance in &plan.instances {
         check_settings(means.host, instance)?;
     }
@@ -63,8 +64,10 @@ pub(super) fn forward(rollout: &mut Rollout, means: &mut Means<'_>) -> Result<bo
         }
         first = false;
         rollout.write(What::Begin(step.clone()))?;
-        let words =
-            bring_up(means, &plan, instance).map_err(|why| format!("{}: {why}", instance.unit))?;
+        let words = bring_up(means, &plan, instance).map_err(|error| Error::Instance {
+            unit: instance.unit.clone(),
+            error: Box::new(error),
+        })?;
         (means.say)(&format!("{}: {words}", instance.unit));
         rollout.write(What::Done { step, words })?;
     }
@@ -75,43 +78,40 @@ pub(super) fn forward(rollout: &mut Rollout, means: &mut Means<'_>) -> Result<bo
 pub(super) fn take(
     rollout: &mut Rollout,
     step: Step,
-    act: impl FnOnce() -> Result<(), String>,
-) -> Result<(), String> {
+    act: impl FnOnce() -> Result<(), Error>,
+) -> Result<(), Error> {
     rollout.write(What::Begin(step.clone()))?;
     act()?;
     let words = String::new();
     rollout.write(What::Done { step, words })
 }
 
-fn put(host: &Host, plan: &Plan, file: &PlannedFile) -> Result<(), String> {
+fn put(host: &Host, plan: &Plan, file: &PlannedFile) -> Result<(), Error> {
     let path = host.file(&file.path);
     if is_in_place(&path, file) {
         return Ok(());
     }
     let content = match &file.after {
         After::Text(text) => text.clone().into_bytes(),
-        After::CopyOf(from) => std::fs::read(from).map_err(|error| said(from, &error))?,
+        After::CopyOf(from) => std::fs::read(from).map_err(|error| at(from, error))?,
     };
     if files::sha256(&content) != file.sha256 {
-        return Err(format!(
-            "{} changed since the plan was made",
-            path.display()
-        ));
+        return Err(Error::Changed(path));
     }
-    files::write(&path, &plan.id, Shape::new(&content, file.mode))
-        .map_err(|error| said(&path, &error))
+    files::write(&path, &plan.id, Shape::new(&content, file.mode)).map_err(|error| at(&path, error))
 }
 
 pub(super) fn is_in_place(path: &Path, file: &PlannedFile) -> bool {
     std::fs::read(path).is_ok_and(|bytes| files::sha256(&bytes) == file.sha256)
 }
 
-pub(super) fn said(path: &Path, error: &std::io::Error) -> String {
-    format!("{}: {error}", path.display())
+pub(super) fn at(path: &Path, error: std::io::Error) -> Error {
+    let path = path.to_path_buf();
+    Error::File { path, error }
 }
 
 /// What systemd has read is what the next start will get: checked before any instance is touched.
-fn check_settings(host: &Host, instance: &Instance) -> Result<(), String> {
+fn check_settings(host: &Host, instance: &Instance) -> Result<(), Error> {
     let unit = host.unit(&instance.unit)?;
     for (name, wanted) in &instance.environment {
         let has = unit.environment.iter().find(|(known, _)| known == name);
@@ -119,24 +119,24 @@ fn check_settings(host: &Host, instance: &Instance) -> Result<(), String> {
             let has = has.map_or("nothing".to_owned(), |(_, value)| {
                 units::wording::quoted(value)
             });
-            return Err(format!(
-                "systemd has read {has} for {name} of {}: another file wins over the drop-in (`systemctl cat {}` \
-                 shows all of them)",
-                unit.name, unit.name
-            ));
+            return Err(Error::Overruled {
+                has,
+                name: name.clone(),
+                unit: unit.name,
+            });
         }
     }
     Ok(())
 }
 
 /// Restarts an instance unless it runs the arm already, and waits until it is well; the value is the proof.
-fn bring_up(means: &mut Means<'_>, plan: &Plan, instance: &Instance) -> Result<String, String> {
+fn bring_up(means: &mut Means<'_>, plan: &Plan, instance: &Instance) -> Result<String, Error> {
     let before = means.host.unit(&instance.unit)?;
     let runs_it = is_up(&before)
         && matches!(
             means
                 .witness
-                .look(means.host, plan, before.main_pid, &instance.environment),
+                .inspect(means.host, plan, before.main_pid, &instance.environment),
             Seen::Arm(_)
         )
         && before.main_pid != instance.pid;
@@ -148,10 +148,11 @@ fn bring_up(means: &mut Means<'_>, plan: &Plan, instance: &Instance) -> Result<S
     thread::sleep(seconds(plan.timing.settle_s));
     let (after, proof) = wait_until_well(means, plan, instance, Some(&instance.environment))?;
     if after.main_pid != unit.main_pid || after.restarts > unit.restarts {
-        return Err(format!(
-            "it was well and then ended within {} s: its main process was {} and is {}",
-            plan.timing.settle_s, unit.main_pid, after.main_pid
-        ));
+        return Err(Error::EndedAgain {
+            settle_s: plan.timing.settle_s,
+            before: unit.main_pid,
+            after: after.main_pid,
+        });
     }
     Ok(proof)
 }
@@ -162,7 +163,7 @@ pub(super) fn wait_until_well(
     plan: &Plan,
     instance: &Instance,
     environment: Option<&std::collections::BTreeMap<String, String>>,
-) -> Result<(Unit, String), String> {
+) -> Result<(Unit, String), Error> {
     let begun = Instant::now();
     let limit = seconds(plan.timing.health_s);
     let mut other_since: Option<Instant> = None;
@@ -176,11 +177,11 @@ pub(super) fn wait_until_well(
             limit.saturating_sub(begun.elapsed()),
         ) {
             Ok(proof) => return Ok((unit, proof)),
-            Err(Unwell::Failed(why)) => return Err(why),
+            Err(Unwell::Failed) => return Err(Error::UnitFailed(unit.name)),
             Err(Unwell::Other(why)) => {
                 let since = *other_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= OTHER_MAX {
-                    return Err(why);
+                    return Err(Error::OtherProgram(why));
                 }
                 why
             }
@@ -190,18 +191,16 @@ pub(super) fn wait_until_well(
             }
         };
         if begun.elapsed() >= limit {
-            return Err(format!(
-                "not well within {} s: {last}",
-                plan.timing.health_s
-            ));
+            let limit_s = plan.timing.health_s;
+            return Err(Error::NotWell { limit_s, last });
         }
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(SNAPSHOT_EVERY);
     }
 }
 
 enum Unwell {
     /// It will not become well by waiting.
-    Failed(String),
+    Failed,
     Other(String),
     NotYet(String),
 }
@@ -214,10 +213,7 @@ fn is_well(
     left: Duration,
 ) -> Result<String, Unwell> {
     if unit.active == "failed" {
-        return Err(Unwell::Failed(format!(
-            "it failed; `systemctl status {}` and its log say why",
-            unit.name
-        )));
+        return Err(Unwell::Failed);
     }
     if !is_up(unit) {
         return Err(Unwell::NotYet(format!(
@@ -227,14 +223,17 @@ fn is_well(
     }
     let proof = match environment {
         None => format!("pid {} is active", unit.main_pid),
-        Some(wanted) => match means.witness.look(means.host, plan, unit.main_pid, wanted) {
+        Some(wanted) => match means
+            .witness
+            .inspect(means.host, plan, unit.main_pid, wanted)
+        {
             Seen::Arm(words) => words,
             Seen::Other(why) => return Err(Unwell::Other(why)),
             Seen::Unknown(why) => return Err(Unwell::NotYet(why)),
         },
     };
     let asked = plan.health.ask(&unit.name, unit.main_pid, left);
-    asked.map_err(Unwell::NotYet)?;
+    asked.map_err(|why| Unwell::NotYet(why.to_string()))?;
     Ok(proof)
 }
 
@@ -249,7 +248,7 @@ pub(super) fn rest(pause_s: f64, stop: &AtomicBool) -> bool {
         if stop.load(Ordering::Relaxed) {
             return false;
         }
-        thread::sleep(LOOK_EVERY.min(end.saturating_duration_since(Instant::now())));
+        thread::sleep(SNAPSHOT_EVERY.min(end.saturating_duration_since(Instant::now())));
     }
     true
 }

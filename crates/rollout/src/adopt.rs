@@ -2,6 +2,7 @@
 
 use super::act::{Means, forward};
 use super::back;
+use super::error::Error;
 use super::journal::{Step, What};
 use super::shelf::Rollout;
 
@@ -22,7 +23,7 @@ pub enum Ended {
 ///
 /// # Errors
 /// The journal cannot be written: nothing more was done.
-pub fn adopt(rollout: &mut Rollout, means: &mut Means<'_>) -> Result<Ended, String> {
+pub fn adopt(rollout: &mut Rollout, means: &mut Means<'_>) -> Result<Ended, Error> {
     rollout.write(What::Forward)?;
     let why = match forward(rollout, means) {
         Ok(true) => {
@@ -33,13 +34,16 @@ pub fn adopt(rollout: &mut Rollout, means: &mut Means<'_>) -> Result<Ended, Stri
             let done = done_count(rollout);
             return Ok(Ended::Stopped { done });
         }
-        Err(why) => why,
+        Err(error) => error.to_string(),
     };
     (means.say)(&format!("failed: {why}"));
     (means.say)("taking everything back");
     Ok(match back::revert(rollout, means, &why, back::Pace::Fast) {
         Ok(left) => Ended::RolledBack { why, left },
-        Err(then) => Ended::Stuck { why, then },
+        Err(then) => Ended::Stuck {
+            why,
+            then: then.to_string(),
+        },
     })
 }
 

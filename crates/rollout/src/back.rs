@@ -1,6 +1,7 @@
 //! The way back: every file as it was, then every instance that may have seen ours restarted.
 
-use super::act::{Means, is_in_place, is_up, rest, said, seconds, take, wait_until_well};
+use super::act::{Means, at, is_in_place, is_up, rest, seconds, take, wait_until_well};
+use super::error::Error;
 use super::files::{self, Shape};
 use super::journal::{Step, What, brought_up};
 use super::plan::{After, Instance, Plan, PlannedFile};
@@ -25,7 +26,7 @@ pub fn revert(
     means: &mut Means<'_>,
     why: &str,
     pace: Pace,
-) -> Result<String, String> {
+) -> Result<String, Error> {
     rollout.write(What::Backward {
         why: why.to_owned(),
     })?;
@@ -46,7 +47,7 @@ pub fn revert(
         let step = Step::Folder(folder.clone());
         take(rollout, step, || remove_folder(means.host, folder))?;
     }
-    take(rollout, Step::Reload, || means.host.reload())?;
+    take(rollout, Step::Reload, || Ok(means.host.reload()?))?;
     let mut touched = false;
     for instance in plan.instances.iter().rev() {
         let step = Step::Restart(instance.unit.clone());
@@ -61,7 +62,8 @@ pub fn revert(
         let words = match bring_back(means, &plan, instance) {
             Ok(words) => words,
             // The others must not wait for one that cannot be helped.
-            Err(words) => {
+            Err(error) => {
+                let words = error.to_string();
                 left.push(format!("{}: {words}", instance.unit));
                 words
             }
@@ -106,20 +108,17 @@ fn is_drop_in_folder(folder: &std::path::Path) -> bool {
     folder.starts_with("/etc/systemd")
 }
 
-fn restore(host: &Host, plan: &Plan, file: &PlannedFile) -> Result<(), String> {
+fn restore(host: &Host, plan: &Plan, file: &PlannedFile) -> Result<(), Error> {
     let path = host.file(&file.path);
     let beside = files::beside(&path, &plan.id);
-    files::remove(&beside).map_err(|error| said(&beside, &error))?;
+    files::remove(&beside).map_err(|error| at(&beside, error))?;
     if is_as_before(&path, file) {
         return Ok(());
     }
     if path.exists() && !is_in_place(&path, file) {
-        return Err(format!(
-            "{} was edited since highwater wrote it; save the edit elsewhere, then `highwater revert --force`",
-            path.display()
-        ));
+        return Err(Error::Edited(path));
     }
-    put_back(&path, plan, file).map_err(|error| said(&path, &error))
+    put_back(&path, plan, file).map_err(|error| at(&path, error))
 }
 
 /// Puts back what was kept, or takes the file away, whatever is there now.
@@ -140,26 +139,26 @@ fn put_back(path: &std::path::Path, plan: &Plan, file: &PlannedFile) -> std::io:
 ///
 /// # Errors
 /// A file that cannot be written, in words.
-pub fn discard_edits(host: &Host, plan: &Plan) -> Result<(), String> {
+pub fn discard_edits(host: &Host, plan: &Plan) -> Result<(), Error> {
     for file in plan.files.iter().filter(|file| is_drop_in(file)) {
         let path = host.file(&file.path);
         if !is_in_place(&path, file) && !is_as_before(&path, file) {
-            put_back(&path, plan, file).map_err(|error| said(&path, &error))?;
+            put_back(&path, plan, file).map_err(|error| at(&path, error))?;
         }
     }
     Ok(())
 }
 
 /// A folder into which somebody has put something stays.
-fn remove_folder(host: &Host, folder: &std::path::Path) -> Result<(), String> {
+fn remove_folder(host: &Host, folder: &std::path::Path) -> Result<(), Error> {
     let path = host.file(folder);
     files::remove_folder(&path)
         .map(|_| ())
-        .map_err(|error| said(&path, &error))
+        .map_err(|error| at(&path, error))
 }
 
 /// Whether an instance may run, or be about to run, what was written for it.
-fn needs_restart(host: &Host, instance: &Instance, was_well: bool) -> Result<bool, String> {
+fn needs_restart(host: &Host, instance: &Instance, was_well: bool) -> Result<bool, Error> {
     let unit = host.unit(&instance.unit)?;
     if unit.load != "loaded" {
         return Ok(false);
@@ -172,7 +171,7 @@ fn needs_restart(host: &Host, instance: &Instance, was_well: bool) -> Result<boo
     Ok(!as_it_was && !stopped_since)
 }
 
-fn bring_back(means: &mut Means<'_>, plan: &Plan, instance: &Instance) -> Result<String, String> {
+fn bring_back(means: &mut Means<'_>, plan: &Plan, instance: &Instance) -> Result<String, Error> {
     means.host.forget_failures(&instance.unit);
     means.host.restart(&instance.unit)?;
     let (unit, _) = wait_until_well(means, plan, instance, None)?;
@@ -181,10 +180,8 @@ fn bring_back(means: &mut Means<'_>, plan: &Plan, instance: &Instance) -> Result
 }
 
 /// Libraries and their folders go when no other rollout in force has them.
-fn remove_libraries(rollout: &mut Rollout, means: &Means<'_>, plan: &Plan) -> Result<(), String> {
-    let others = Shelf::of(means.host)
-        .list()
-        .map_err(|error| format!("{error:#}"))?;
+fn remove_libraries(rollout: &mut Rollout, means: &Means<'_>, plan: &Plan) -> Result<(), Error> {
+    let others = Shelf::of(means.host).list().map_err(Error::Shelf)?;
     let open: Vec<&Plan> = others
         .iter()
         .filter(|other| other.stage().is_open() && other.plan.id != plan.id)
@@ -193,7 +190,7 @@ fn remove_libraries(rollout: &mut Rollout, means: &Means<'_>, plan: &Plan) -> Re
     for file in plan.files.iter().filter(|file| !is_drop_in(file)) {
         let path = means.host.file(&file.path);
         let beside = files::beside(&path, &plan.id);
-        files::remove(&beside).map_err(|error| said(&beside, &error))?;
+        files::remove(&beside).map_err(|error| at(&beside, error))?;
         if open
             .iter()
             .any(|other| other.libraries.iter().any(|l| l.to == file.path))
@@ -202,7 +199,7 @@ fn remove_libraries(rollout: &mut Rollout, means: &Means<'_>, plan: &Plan) -> Re
         }
         let step = Step::File(file.path.clone());
         take(rollout, step, || {
-            files::remove(&path).map_err(|error| said(&path, &error))
+            files::remove(&path).map_err(|error| at(&path, error))
         })?;
     }
     for folder in plan

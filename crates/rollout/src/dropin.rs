@@ -63,8 +63,25 @@ pub fn combine(
     preload
 }
 
+/// Why there is no drop-in with these settings.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SettingError {
+    /// The name, quoted.
+    #[error("{0} is no name of a variable that systemd takes")]
+    Name(String),
+    /// The variable's name.
+    #[error("the value of {0} has a control character, which systemd refuses")]
+    ControlCharacter(String),
+    /// The arm's name.
+    #[error("arm {0} is the program as it comes: there is nothing to adopt")]
+    Nothing(String),
+}
+
 /// The drop-in's text; `told` are lines about the arm for whoever opens the file.
-pub fn text(told: &[String], environment: &BTreeMap<String, String>) -> Result<String, String> {
+pub fn text(
+    told: &[String],
+    environment: &BTreeMap<String, String>,
+) -> Result<String, SettingError> {
     let mut out = format!("{HEADER}; `highwater revert` takes it away again. Do not edit.\n");
     for line in told {
         let plain: String = line.chars().filter(|c| !c.is_control()).collect();
@@ -82,14 +99,11 @@ pub fn text(told: &[String], environment: &BTreeMap<String, String>) -> Result<S
 ///
 /// # Errors
 /// A name or a value that systemd cannot hold, in words.
-pub fn quote(name: &str, value: &str) -> Result<String, String> {
+pub fn quote(name: &str, value: &str) -> Result<String, SettingError> {
     let fine = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let starts_well = name.starts_with(|c: char| fine(c) && !c.is_ascii_digit());
     if !starts_well || !name.chars().all(fine) {
-        let name = units::wording::quoted(name);
-        return Err(format!(
-            "{name} is no name of a variable that systemd takes"
-        ));
+        return Err(SettingError::Name(units::wording::quoted(name)));
     }
     let mut out = format!("\"{name}=");
     for c in value.chars() {
@@ -100,9 +114,7 @@ pub fn quote(name: &str, value: &str) -> Result<String, String> {
             '\t' => out.push_str("\\t"),
             '%' => out.push_str("%%"),
             c if c.is_control() => {
-                return Err(format!(
-                    "the value of {name} has a control character, which systemd refuses"
-                ));
+                return Err(SettingError::ControlCharacter(name.to_owned()));
             }
             c => out.push(c),
         }

@@ -31,12 +31,41 @@ pub enum Health {
     Command(Vec<String>),
 }
 
+/// Why there is no health check, or what it found instead of health.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HealthError {
+    #[error("the health command has an open quote, or no word at all")]
+    OpenQuote,
+    #[error("the health command is empty")]
+    Empty,
+    /// What was typed, quoted.
+    #[error(
+        "{0} is no health check; write none, http://..., tcp:HOST:PORT or 'command:PROGRAM ARGUMENTS'"
+    )]
+    Unknown(String),
+    /// The word between the braces.
+    #[error(
+        "{{{0}}} stands for nothing in a health check; there are {{instance}}, {{unit}} and {{pid}}"
+    )]
+    Placeholder(String),
+    /// An address, or a program, and why it gave no good answer.
+    #[error("{asked}: {why}")]
+    Answer { asked: String, why: String },
+    /// `printed` is empty, or begins with a colon.
+    #[error("{program} failed{printed}")]
+    Failed { program: String, printed: String },
+    #[error("there is no program {0}")]
+    NoProgram(String),
+    #[error("{program} did not end within {:.0} s and was killed", limit.as_secs_f64())]
+    Late { program: String, limit: Duration },
+}
+
 impl Health {
     /// Understands `none`, `http://...`, `https://...`, `tcp:HOST:PORT`, `command:PROGRAM ARGUMENTS`.
     ///
     /// # Errors
-    /// What else was typed, in words.
-    pub fn parse(typed: &str) -> Result<Health, String> {
+    /// What was typed is none of these.
+    pub fn parse(typed: &str) -> Result<Health, HealthError> {
         let health = match typed.split_once(':') {
             _ if typed == "none" => Health::None,
             Some(("http" | "https", rest)) if rest.starts_with("//") => {
@@ -45,15 +74,10 @@ impl Health {
             Some(("tcp", address)) if address.contains(':') => Health::Tcp(address.to_owned()),
             Some(("command", text)) => {
                 let words = shlex::split(text).filter(|words| !words.is_empty());
-                Health::Command(
-                    words.ok_or("the health command has an open quote, or no word at all")?,
-                )
+                Health::Command(words.ok_or(HealthError::OpenQuote)?)
             }
             _ => {
-                return Err(format!(
-                    "{} is no health check; write none, http://..., tcp:HOST:PORT or 'command:PROGRAM ARGUMENTS'",
-                    units::wording::quoted(typed)
-                ));
+                return Err(HealthError::Unknown(units::wording::quoted(typed)));
             }
         };
         for text in health.texts() {
@@ -75,7 +99,7 @@ impl Health {
     ///
     /// # Errors
     /// What was answered instead.
-    pub fn ask(&self, unit: &str, pid: i32, left: Duration) -> Result<(), String> {
+    pub fn ask(&self, unit: &str, pid: i32, left: Duration) -> Result<(), HealthError> {
         let filled = |text: &str| fill(text, unit, pid);
         match self {
             Health::None => Ok(()),
@@ -85,14 +109,14 @@ impl Health {
                     url: url.clone(),
                     status: 200,
                 };
-                question.ask().map_err(|why| format!("{url}: {why}"))
+                answered(question.ask(), url)
             }
             Health::Tcp(address) => {
                 let address = filled(address)?;
                 let question = Question::Tcp {
                     address: address.clone(),
                 };
-                question.ask().map_err(|why| format!("{address}: {why}"))
+                answered(question.ask(), address)
             }
             Health::Command(words) => {
                 let words: Vec<String> =
@@ -103,8 +127,12 @@ impl Health {
     }
 }
 
-fn ask_command(words: &[String], limit: Duration) -> Result<(), String> {
-    let (program, arguments) = words.split_first().ok_or("the health command is empty")?;
+fn answered(answer: Result<(), String>, asked: String) -> Result<(), HealthError> {
+    answer.map_err(|why| HealthError::Answer { asked, why })
+}
+
+fn ask_command(words: &[String], limit: Duration) -> Result<(), HealthError> {
+    let (program, arguments) = words.split_first().ok_or(HealthError::Empty)?;
     let mut command = Command::new(program);
     command.args(arguments);
     match run_bounded(command, limit) {
@@ -112,17 +140,21 @@ fn ask_command(words: &[String], limit: Duration) -> Result<(), String> {
         Ok((false, out, err)) => {
             let said = if err.trim().is_empty() { out } else { err };
             let said = units::wording::shown(said.trim(), SAID_CHARS_MAX);
-            Err(format!(
-                "{program} failed{}{said}",
-                if said.is_empty() { "" } else { ": " }
-            ))
+            let colon = if said.is_empty() { "" } else { ": " };
+            Err(HealthError::Failed {
+                program: program.clone(),
+                printed: format!("{colon}{said}"),
+            })
         }
-        Err(Trouble::Missing) => Err(format!("there is no program {program}")),
-        Err(Trouble::Late) => Err(format!(
-            "{program} did not end within {:.0} s and was killed",
-            limit.as_secs_f64()
-        )),
-        Err(Trouble::Io(error)) => Err(format!("{program}: {error}")),
+        Err(Trouble::Missing) => Err(HealthError::NoProgram(program.clone())),
+        Err(Trouble::Late) => Err(HealthError::Late {
+            program: program.clone(),
+            limit,
+        }),
+        Err(Trouble::Io(error)) => Err(HealthError::Answer {
+            asked: program.clone(),
+            why: error.to_string(),
+        }),
     }
 }
 
@@ -138,7 +170,7 @@ impl fmt::Display for Health {
 }
 
 /// Puts the instance's own values in place. Braces around anything but a lower-case word are ordinary characters.
-fn fill(text: &str, unit: &str, pid: i32) -> Result<String, String> {
+fn fill(text: &str, unit: &str, pid: i32) -> Result<String, HealthError> {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, from)) = rest.split_once('{') {
@@ -158,9 +190,7 @@ fn fill(text: &str, unit: &str, pid: i32) -> Result<String, String> {
                 rest = after;
             }
             Some((word, _)) if !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase()) => {
-                return Err(format!(
-                    "{{{word}}} stands for nothing in a health check; there are {{instance}}, {{unit}} and {{pid}}"
-                ));
+                return Err(HealthError::Placeholder(word.to_owned()));
             }
             _ => {
                 out.push('{');
@@ -218,11 +248,14 @@ mod tests {
                 .ask("a@b.service", 7, COMMAND_MAX)
         };
         assert_eq!(health("command:test b = {instance}"), Ok(()));
-        let why = health("command:sh -c 'echo no route >&2; exit 1'").unwrap_err();
+        let why = health("command:sh -c 'echo no route >&2; exit 1'")
+            .unwrap_err()
+            .to_string();
         assert_eq!(why, "sh failed: no route");
         assert!(
             health("command:/nonexistent/x")
                 .unwrap_err()
+                .to_string()
                 .contains("no program")
         );
     }
@@ -234,7 +267,7 @@ mod tests {
             let Ok(Health::Command(words)) = Health::parse(text) else {
                 panic!("{text}");
             };
-            ask_command(&words, Duration::from_secs(1))
+            ask_command(&words, Duration::from_secs(1)).map_err(|why| why.to_string())
         };
         let killed = Err("sh did not end within 1 s and was killed".to_owned());
         assert_eq!(ask("command:sh -c 'trap \"\" TERM; sleep 30; :'"), killed);

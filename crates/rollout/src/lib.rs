@@ -12,6 +12,7 @@ pub mod adopt;
 pub mod back;
 mod crash;
 pub mod dropin;
+pub mod error;
 pub mod files;
 pub mod health;
 pub mod journal;

@@ -14,24 +14,35 @@ pub fn instance_name(name: &str) -> Option<&str> {
     Some(instance).filter(|instance| !instance.is_empty())
 }
 
-/// The name with `.service`, which may be left out when it is typed; why it is no name, in words.
-pub fn parse_pattern(typed: &str) -> Result<String, String> {
+/// Why what was typed names no service.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// What was typed, quoted.
+    #[error(
+        "{0} is no name of a unit; write tor.service, tor@a.service, 'tor@*.service' (each instance that runs), or \
+         tor@.service (the template itself)"
+    )]
+    NoName(String),
+    /// A unit of another kind.
+    #[error("{typed} is a {kind}; an arm is adopted by services")]
+    Kind { typed: String, kind: String },
+}
+
+/// The name with `.service`, which may be left out when it is typed; why it is no name.
+pub fn parse_pattern(typed: &str) -> Result<String, PatternError> {
     let fine = |c: char| c.is_ascii_alphanumeric() || ":-_.@\\*?[]!".contains(c);
     if typed.is_empty() || typed.starts_with('-') || !typed.chars().all(fine) {
-        let quoted = units::wording::quoted(typed);
-        return Err(format!(
-            "{quoted} is no name of a unit; write tor.service, tor@a.service, 'tor@*.service' (each instance that \
-             runs), or tor@.service (the template itself)"
-        ));
+        return Err(PatternError::NoName(units::wording::quoted(typed)));
     }
     match typed.rsplit_once('.') {
         Some((_, "service")) => Ok(typed.to_owned()),
         Some((
             _,
             kind @ ("socket" | "timer" | "target" | "mount" | "slice" | "scope" | "path"),
-        )) => Err(format!(
-            "{typed} is a {kind}; an arm is adopted by services"
-        )),
+        )) => Err(PatternError::Kind {
+            typed: typed.to_owned(),
+            kind: kind.to_owned(),
+        }),
         _ => Ok(format!("{typed}.service")),
     }
 }
@@ -120,6 +131,7 @@ mod tests {
         assert!(
             parse_pattern("tor.socket")
                 .unwrap_err()
+                .to_string()
                 .contains("is a socket")
         );
         for wrong in ["", "-a", "a/b", "a b", "../x", "a\nb"] {

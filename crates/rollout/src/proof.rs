@@ -8,9 +8,9 @@ use super::systemd::Host;
 use observe::fact::arm::not_the_arm;
 use observe::fact::library::Libraries;
 use observe::fact::proof::{Answer, ProofReader, Unproved};
-use observe::look::Expected;
 use observe::proc::ProcRoot;
 use observe::proc::open::Folder;
+use observe::snapshot::Expected;
 
 /// What the process was seen to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Witness {
 
 impl Witness {
     /// Whether a process runs the arm of the plan, with these variables.
-    pub fn look(
+    pub fn inspect(
         &mut self,
         host: &Host,
         plan: &Plan,

@@ -322,7 +322,7 @@ impl<'a> Maker<'a> {
         let path = folder.join(self.drop_in_name(unit, &folder, drop_ins));
         let text = match dropin::text(&self.request.told, environment) {
             Ok(text) => text,
-            Err(why) => return self.problems.push(why),
+            Err(why) => return self.problems.push(why.to_string()),
         };
         let before = self.replaceable(&path);
         self.need_folder(&folder);

@@ -1,4 +1,4 @@
-//! Looks at the instances of a rollout, kept beside its journal: one line for each look.
+//! Looks at the instances of a rollout, kept beside its journal: one line for each snapshot.
 
 use std::fs;
 use std::io::{self, Write};
@@ -6,12 +6,12 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// 20 instances looked at once a minute for a year; then every second look goes.
+/// 20 instances looked at once a minute for a year; then every second snapshot goes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// One look at all instances.
+/// One snapshot of all instances.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Look {
+pub struct Snapshot {
     /// Seconds since the Unix epoch.
     pub at_s: f64,
     pub instances: Vec<Sample>,
@@ -30,23 +30,23 @@ pub struct Sample {
     pub runs_arm: Option<bool>,
 }
 
-/// Every look that can be read; a torn or foreign line is left out.
-pub fn read(path: &Path) -> io::Result<Vec<Look>> {
+/// Every snapshot that can be read; a torn or foreign line is left out.
+pub fn read(path: &Path) -> io::Result<Vec<Snapshot>> {
     let text = match fs::read(path) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(error),
     };
-    let mut looks: Vec<Look> = text
+    let mut snapshots: Vec<Snapshot> = text
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok())
         .collect();
-    looks.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
-    Ok(looks)
+    snapshots.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+    Ok(snapshots)
 }
 
-/// Adds a look. A line that a kill has torn is closed first.
-pub fn append(path: &Path, look: &Look) -> io::Result<()> {
+/// Adds a snapshot. A line that a kill has torn is closed first.
+pub fn append(path: &Path, snapshot: &Snapshot) -> io::Result<()> {
     if fs::metadata(path).is_ok_and(|data| data.len() > FILE_BYTES_MAX) {
         thin(path)?;
     }
@@ -60,14 +60,14 @@ pub fn append(path: &Path, look: &Look) -> io::Result<()> {
     let line = format!(
         "{}{}\n",
         if torn { "\n" } else { "" },
-        serde_json::to_string(look)?
+        serde_json::to_string(snapshot)?
     );
     file.write_all(line.as_bytes())
 }
 
 fn thin(path: &Path) -> io::Result<()> {
     let kept = read(path)?.into_iter().step_by(2);
-    let lines = kept.map(|look| serde_json::to_string(&look).map(|line| line + "\n"));
+    let lines = kept.map(|snapshot| serde_json::to_string(&snapshot).map(|line| line + "\n"));
     let text: String = lines.collect::<Result<_, _>>()?;
     super::files::write(
         path,
@@ -80,7 +80,7 @@ fn thin(path: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn look(at_s: f64) -> Look {
+    fn snapshot(at_s: f64) -> Snapshot {
         let sample = Sample {
             unit: "a.service".into(),
             pid: 7,
@@ -88,23 +88,23 @@ mod tests {
             rss_bytes: Some(1 << 20),
             runs_arm: Some(true),
         };
-        Look {
+        Snapshot {
             at_s,
             instances: vec![sample],
         }
     }
 
     #[test]
-    fn a_torn_line_costs_one_look() {
+    fn a_torn_line_costs_one_snapshot() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("samples.jsonl");
         assert_eq!(read(&path).unwrap(), []);
-        append(&path, &look(1.0)).unwrap();
+        append(&path, &snapshot(1.0)).unwrap();
         let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
         file.write_all(b"{\"at_s\": 2.0, \"insta").unwrap();
-        append(&path, &look(3.0)).unwrap();
-        assert_eq!(read(&path).unwrap(), [look(1.0), look(3.0)]);
+        append(&path, &snapshot(3.0)).unwrap();
+        assert_eq!(read(&path).unwrap(), [snapshot(1.0), snapshot(3.0)]);
         thin(&path).unwrap();
-        assert_eq!(read(&path).unwrap(), [look(1.0)]);
+        assert_eq!(read(&path).unwrap(), [snapshot(1.0)]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::dropin::{self, PRELOAD};
+use super::dropin::{self, PRELOAD, SettingError};
 use super::files::sha256;
 use super::health::{COMMAND_MAX, COMMAND_MIN, Health};
 use super::pattern::{is_template, template_prefix};
@@ -14,7 +14,7 @@ const TEMPLATE: &str = include_str!("adopt.sh");
 ///
 /// # Errors
 /// An environment that systemd cannot hold, in words.
-pub fn render(request: &Request, id: &str) -> Result<String, String> {
+pub fn render(request: &Request, id: &str) -> Result<String, SettingError> {
     let mut environment = request.environment.clone();
     let targets: Vec<String> = request
         .libraries
@@ -25,10 +25,7 @@ pub fn render(request: &Request, id: &str) -> Result<String, String> {
         environment.insert(PRELOAD.to_owned(), targets.join(":"));
     }
     if environment.is_empty() {
-        return Err(format!(
-            "arm {} is the program as it comes: there is nothing to adopt",
-            request.arm
-        ));
+        return Err(SettingError::Nothing(request.arm.clone()));
     }
     let text = dropin::text(&request.told, &environment)?;
     let names = request

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 
 use super::crash;
+use super::error::Error;
 use super::files::sync_folder;
 use super::journal::{Record, Stage, Step, What, done, parse_journal, stage};
 use super::plan::{Plan, SCHEMA};
@@ -234,14 +235,14 @@ impl Rollout {
     ///
     /// # Errors
     /// The disk is full or gone: the step that follows must not be taken.
-    pub fn write(&mut self, what: What) -> Result<(), String> {
+    pub fn write(&mut self, what: What) -> Result<(), Error> {
         let record = Record {
             at_s: now_s(),
             what,
         };
         let path = self.folder.join(JOURNAL);
         let written = append(&path, &record);
-        written.map_err(|error| format!("writing {}: {error}", path.display()))?;
+        written.map_err(|error| Error::Journal { path, error })?;
         self.records.push(record);
         Ok(())
     }

@@ -1,17 +1,17 @@
-//! Whether an adopted arm keeps what its run promised: pure, from the prediction and the looks since.
+//! Whether an adopted arm keeps what its run promised: pure, from the prediction and the snapshots since.
 
 use serde::{Deserialize, Serialize};
 
 use super::predict::Prediction;
-use super::samples::Look;
+use super::samples::Snapshot;
 use series::estimate::Estimate;
 use series::order::median;
 use series::series::{Point, Series};
 use verdict::arm::{ArmVerdict, judge};
 use verdict::{Label, Rules};
 
-/// Looks above the predicted interval, one after the other, that need no further waiting.
-const HIGH_LOOKS: usize = 3;
+/// Snapshots above the predicted interval, one after the other, that need no further waiting.
+const HIGH_SNAPSHOTS: usize = 3;
 
 /// The answer of `adopt --status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,40 +39,46 @@ pub struct Standing {
     pub why: String,
     /// What would decide it, when it is too early.
     pub needs: Option<String>,
-    /// Of all instances at the last look, bytes.
+    /// Of all instances at the last snapshot, bytes.
     pub total_bytes: Option<f64>,
-    /// As judged from all looks, bytes.
+    /// As judged from all snapshots, bytes.
     pub total: Option<Estimate>,
     pub label: Option<Label>,
-    pub looks: usize,
+    pub snapshots: usize,
 }
 
-/// Judges. `since_s` is when the arm came into service; looks before it count for nothing.
+/// Judges. `since_s` is when the arm came into service; snapshots before it count for nothing.
 ///
-/// The rules, in order. An instance that is seen to run something else: regressed. The last three looks each above
+/// The rules, in order. An instance that is seen to run something else: regressed. The last three snapshots each above
 /// the predicted interval: regressed, however early (memory rises towards its level, not down to it). Fewer than eight
-/// looks, or processes younger than half the age at which the run measured: too early. A median of the later half
-/// of the looks above the interval, or growth that the run did not have: regressed. Otherwise: holding.
-pub fn stand(prediction: Option<&Prediction>, looks: &[Look], since_s: f64) -> Standing {
+/// snapshots, or processes younger than half the age at which the run measured: too early. A median of the later half
+/// of the snapshots above the interval, or growth that the run did not have: regressed. Otherwise: holding.
+pub fn stand(prediction: Option<&Prediction>, snapshots: &[Snapshot], since_s: f64) -> Standing {
     let rules = Rules::default();
-    let looks: Vec<&Look> = looks.iter().filter(|look| look.at_s >= since_s).collect();
-    let totals: Vec<f64> = looks.iter().filter_map(|look| total_of(look)).collect();
-    let arm = judge("fleet", &series(&looks), &rules);
+    let snapshots: Vec<&Snapshot> = snapshots
+        .iter()
+        .filter(|snapshot| snapshot.at_s >= since_s)
+        .collect();
+    let totals: Vec<f64> = snapshots
+        .iter()
+        .filter_map(|snapshot| total_of(snapshot))
+        .collect();
+    let arm = judge("fleet", &series(&snapshots), &rules);
     let mut standing = Standing {
         word: Word::TooEarly,
         why: String::new(),
         needs: None,
         total_bytes: totals.last().copied(),
-        total: total(&arm, &looks),
+        total: total(&arm, &snapshots),
         label: Some(arm.label).filter(|label| *label != Label::Insufficient),
-        looks: looks.len(),
+        snapshots: snapshots.len(),
     };
     let say = |standing: Standing, word, why: String| Standing {
         word,
         why,
         ..standing
     };
-    if let Some(why) = looks.last().and_then(|look| not_the_arm(look)) {
+    if let Some(why) = snapshots.last().and_then(|snapshot| not_the_arm(snapshot)) {
         return say(standing, Word::Regressed, why);
     }
     let Some(predicted) = prediction else {
@@ -85,11 +91,11 @@ pub fn stand(prediction: Option<&Prediction>, looks: &[Look], since_s: f64) -> S
         .rev()
         .take_while(|total| **total > bar)
         .count();
-    if high >= HIGH_LOOKS {
+    if high >= HIGH_SNAPSHOTS {
         let why = format!("the last {high} samples are above the predicted interval");
         return say(standing, Word::Regressed, why);
     }
-    if let Some(needs) = missing(predicted, &looks, totals.len(), since_s, &rules) {
+    if let Some(needs) = missing(predicted, &snapshots, totals.len(), since_s, &rules) {
         standing.needs = Some(needs);
         return say(
             standing,
@@ -117,17 +123,19 @@ pub fn stand(prediction: Option<&Prediction>, looks: &[Look], since_s: f64) -> S
 /// What is missing before it can be judged, in words.
 fn missing(
     predicted: &Prediction,
-    looks: &[&Look],
+    snapshots: &[&Snapshot],
     whole: usize,
     since_s: f64,
     rules: &Rules,
 ) -> Option<String> {
-    let age_s = looks.last().map_or(0.0, |look| look.at_s - since_s);
+    let age_s = snapshots
+        .last()
+        .map_or(0.0, |snapshot| snapshot.at_s - since_s);
     let wanted_s = 0.5 * predicted.age_s;
-    let more_looks = rules.samples_min.saturating_sub(whole);
+    let more_snapshots = rules.samples_min.saturating_sub(whole);
     let more_s = wanted_s - age_s;
     let words = |s: f64| units::written::seconds(s);
-    match (more_looks, more_s > 0.0) {
+    match (more_snapshots, more_s > 0.0) {
         (0, false) => None,
         (0, true) => Some(format!("{} more", words(more_s))),
         (n, false) => Some(format!("{n} more samples (`highwater adopt --status`)")),
@@ -136,17 +144,17 @@ fn missing(
 }
 
 /// `None` when an instance could not be read: a sum that lacks a part is no total.
-fn total_of(look: &Look) -> Option<f64> {
-    let parts = look
+fn total_of(snapshot: &Snapshot) -> Option<f64> {
+    let parts = snapshot
         .instances
         .iter()
         .map(|sample| sample.rss_bytes.map(|bytes| bytes as f64));
     parts.sum()
 }
 
-fn not_the_arm(look: &Look) -> Option<String> {
+fn not_the_arm(snapshot: &Snapshot) -> Option<String> {
     let odd = |wanted: fn(&super::samples::Sample) -> bool| -> Vec<&str> {
-        let found = look.instances.iter().filter(|sample| wanted(sample));
+        let found = snapshot.instances.iter().filter(|sample| wanted(sample));
         found.map(|sample| sample.unit.as_str()).collect()
     };
     let other = odd(|sample| sample.runs_arm == Some(false));
@@ -154,7 +162,7 @@ fn not_the_arm(look: &Look) -> Option<String> {
         return Some(format!(
             "{} of {} instances do not run the arm: {}",
             other.len(),
-            look.instances.len(),
+            snapshot.instances.len(),
             some(&other)
         ));
     }
@@ -172,12 +180,12 @@ fn some(names: &[&str]) -> String {
 }
 
 /// One series for each instance, a change of process noted as a restart.
-fn series(looks: &[&Look]) -> Vec<Series> {
-    let begun = looks.first().map_or(0.0, |look| look.at_s);
+fn series(snapshots: &[&Snapshot]) -> Vec<Series> {
+    let begun = snapshots.first().map_or(0.0, |snapshot| snapshot.at_s);
     let mut all: Vec<(Series, u64)> = Vec::new();
-    for look in looks {
-        let t_s = look.at_s - begun;
-        for sample in &look.instances {
+    for snapshot in snapshots {
+        let t_s = snapshot.at_s - begun;
+        for sample in &snapshot.instances {
             let Some(bytes) = sample.rss_bytes else {
                 continue;
             };
@@ -206,8 +214,8 @@ fn series(looks: &[&Look]) -> Vec<Series> {
     all.into_iter().map(|(series, _)| series).collect()
 }
 
-fn total(arm: &ArmVerdict, looks: &[&Look]) -> Option<Estimate> {
-    let n = looks.last()?.instances.len() as f64;
+fn total(arm: &ArmVerdict, snapshots: &[&Snapshot]) -> Option<Estimate> {
+    let n = snapshots.last()?.instances.len() as f64;
     let level = arm.level?;
     Some(Estimate {
         value: n * level.value,

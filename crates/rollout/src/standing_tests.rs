@@ -1,4 +1,4 @@
-//! The judgement on fleets whose looks are made up.
+//! The judgement on fleets whose snapshots are made up.
 
 use super::*;
 use crate::samples::Sample;
@@ -22,7 +22,7 @@ fn predicted() -> Prediction {
     }
 }
 
-fn look(at_s: f64, each_bytes: f64) -> Look {
+fn snapshot(at_s: f64, each_bytes: f64) -> Snapshot {
     let sample = |n: usize| Sample {
         unit: format!("tor@{n}.service"),
         pid: 100 + n as i32,
@@ -30,28 +30,30 @@ fn look(at_s: f64, each_bytes: f64) -> Look {
         rss_bytes: Some((each_bytes * (1.0 + 0.002 * ((n as f64 + at_s) % 5.0))) as u64),
         runs_arm: Some(true),
     };
-    Look {
+    Snapshot {
         at_s,
         instances: (0..20).map(sample).collect(),
     }
 }
 
-/// `n` looks over `seconds`, each instance as `bytes` says at that time.
-fn looks(n: usize, seconds: f64, bytes: impl Fn(f64) -> f64) -> Vec<Look> {
+/// `n` snapshots over `seconds`, each instance as `bytes` says at that time.
+fn snapshots(n: usize, seconds: f64, bytes: impl Fn(f64) -> f64) -> Vec<Snapshot> {
     let at = |i: usize| 1000.0 + seconds * i as f64 / (n - 1).max(1) as f64;
-    (0..n).map(|i| look(at(i), bytes(at(i) - 1000.0))).collect()
+    (0..n)
+        .map(|i| snapshot(at(i), bytes(at(i) - 1000.0)))
+        .collect()
 }
 
-fn word(looks: &[Look]) -> Word {
-    stand(Some(&predicted()), looks, 1000.0).word
+fn word(snapshots: &[Snapshot]) -> Word {
+    stand(Some(&predicted()), snapshots, 1000.0).word
 }
 
 #[test]
 fn a_fleet_at_its_predicted_level_is_holding() {
-    assert_eq!(word(&looks(40, 1200.0, |_| 50.0 * MIB)), Word::Holding);
+    assert_eq!(word(&snapshots(40, 1200.0, |_| 50.0 * MIB)), Word::Holding);
     let below = stand(
         Some(&predicted()),
-        &looks(40, 1200.0, |_| 30.0 * MIB),
+        &snapshots(40, 1200.0, |_| 30.0 * MIB),
         1000.0,
     );
     assert_eq!(
@@ -69,7 +71,7 @@ fn a_fleet_at_its_predicted_level_is_holding() {
 fn early_is_said_with_what_would_decide() {
     let few = stand(
         Some(&predicted()),
-        &looks(3, 1200.0, |_| 50.0 * MIB),
+        &snapshots(3, 1200.0, |_| 50.0 * MIB),
         1000.0,
     );
     assert_eq!(few.word, Word::TooEarly);
@@ -77,24 +79,28 @@ fn early_is_said_with_what_would_decide() {
         few.needs.as_deref(),
         Some("5 more samples (`highwater adopt --status`)")
     );
-    let young = stand(Some(&predicted()), &looks(20, 60.0, |_| 50.0 * MIB), 1000.0);
+    let young = stand(
+        Some(&predicted()),
+        &snapshots(20, 60.0, |_| 50.0 * MIB),
+        1000.0,
+    );
     assert_eq!(young.word, Word::TooEarly);
     let missing = format!("{} more", units::written::seconds(240.0));
     assert_eq!(young.needs, Some(missing));
     let none = stand(Some(&predicted()), &[], 1000.0);
-    assert_eq!((none.word, none.looks), (Word::TooEarly, 0));
+    assert_eq!((none.word, none.snapshots), (Word::TooEarly, 0));
     assert_eq!(
-        stand(None, &looks(40, 1200.0, |_| 50.0 * MIB), 1000.0).word,
+        stand(None, &snapshots(40, 1200.0, |_| 50.0 * MIB), 1000.0).word,
         Word::TooEarly
     );
 }
 
 #[test]
 fn too_much_memory_is_a_regression_even_when_it_is_early() {
-    assert_eq!(word(&looks(3, 10.0, |_| 60.0 * MIB)), Word::Regressed);
-    assert_eq!(word(&looks(2, 10.0, |_| 60.0 * MIB)), Word::TooEarly);
-    // A single high look among good ones is none.
-    let mut one = looks(40, 1200.0, |_| 50.0 * MIB);
+    assert_eq!(word(&snapshots(3, 10.0, |_| 60.0 * MIB)), Word::Regressed);
+    assert_eq!(word(&snapshots(2, 10.0, |_| 60.0 * MIB)), Word::TooEarly);
+    // A single high snapshot among good ones is none.
+    let mut one = snapshots(40, 1200.0, |_| 50.0 * MIB);
     one.last_mut().unwrap().instances[0].rss_bytes = Some(900 << 20);
     assert_eq!(word(&one), Word::Holding);
 }
@@ -103,7 +109,7 @@ fn too_much_memory_is_a_regression_even_when_it_is_early() {
 fn growth_that_the_run_did_not_have_is_a_regression() {
     let grown = stand(
         Some(&predicted()),
-        &looks(60, 3600.0, |t| (40.0 + t / 400.0) * MIB),
+        &snapshots(60, 3600.0, |t| (40.0 + t / 400.0) * MIB),
         1000.0,
     );
     assert_eq!(
@@ -114,7 +120,7 @@ fn growth_that_the_run_did_not_have_is_a_regression() {
 
 #[test]
 fn an_instance_that_runs_something_else_is_named() {
-    let mut all = looks(40, 1200.0, |_| 50.0 * MIB);
+    let mut all = snapshots(40, 1200.0, |_| 50.0 * MIB);
     all.last_mut().unwrap().instances[7].runs_arm = Some(false);
     let other = stand(Some(&predicted()), &all, 1000.0);
     assert_eq!(other.word, Word::Regressed);
@@ -131,7 +137,7 @@ fn an_instance_that_runs_something_else_is_named() {
 }
 
 #[test]
-fn looks_before_the_adoption_count_for_nothing() {
-    let old = looks(10, 10.0, |_| 500.0 * MIB);
-    assert_eq!(stand(Some(&predicted()), &old, 2000.0).looks, 0);
+fn snapshots_before_the_adoption_count_for_nothing() {
+    let old = snapshots(10, 10.0, |_| 500.0 * MIB);
+    assert_eq!(stand(Some(&predicted()), &old, 2000.0).snapshots, 0);
 }

@@ -10,7 +10,7 @@ use super::pattern::{is_template, matches, template_prefix};
 use super::plan::{Candidate, Found, Request};
 use super::proof::misfit;
 use super::shelf::Rollout;
-use super::systemd::Host;
+use super::systemd::{Host, SystemdError};
 use super::unit::{Unit, drop_in_folder};
 use observe::fact::library::{Libraries, file_key};
 use observe::proc::{ProcRoot, read_start_ticks};
@@ -19,7 +19,7 @@ use observe::proc::{ProcRoot, read_start_ticks};
 ///
 /// # Errors
 /// No systemd, in words.
-pub fn survey(host: &Host, request: &Request, rollouts: &[Rollout]) -> Result<Found, String> {
+pub fn survey(host: &Host, request: &Request, rollouts: &[Rollout]) -> Result<Found, SystemdError> {
     let asked: Vec<String> = request
         .patterns
         .iter()

@@ -16,7 +16,7 @@ use super::unit::{PROPERTIES, Unit, parse_show};
 const ASK_MAX: Duration = Duration::from_secs(60);
 /// A restart waits for the stop (90 s unless the unit says otherwise) and for readiness (as long again).
 pub const RESTART_MAX: Duration = Duration::from_secs(600);
-/// From one look at a child to the next.
+/// From one snapshot of a child to the next.
 const POLL: Duration = Duration::from_millis(10);
 /// The output of a command that has ended is waited for no longer.
 const PIPES_MAX: Duration = Duration::from_secs(1);
@@ -45,8 +45,8 @@ impl Host {
     /// (`load` says so); a pattern gives what systemd has loaded.
     ///
     /// # Errors
-    /// No systemd here, in words.
-    pub fn show(&self, patterns: &[String]) -> Result<Vec<Unit>, String> {
+    /// No systemd here, or it gives no answer.
+    pub fn show(&self, patterns: &[String]) -> Result<Vec<Unit>, SystemdError> {
         let mut units = Vec::new();
         // Bounded: an argument list may not be longer than 128 KiB in old kernels.
         for some in patterns.chunks(200) {
@@ -61,16 +61,16 @@ impl Host {
     }
 
     /// One unit by its full name.
-    pub fn unit(&self, name: &str) -> Result<Unit, String> {
+    pub fn unit(&self, name: &str) -> Result<Unit, SystemdError> {
         let units = self.show(&[name.to_owned()])?;
         units
             .into_iter()
             .next()
-            .ok_or_else(|| format!("systemd says nothing of {name}"))
+            .ok_or_else(|| SystemdError::Silent(name.to_owned()))
     }
 
     /// Names of the services that systemd has loaded.
-    pub fn names(&self) -> Result<Vec<String>, String> {
+    pub fn names(&self) -> Result<Vec<String>, SystemdError> {
         let arguments = [
             "list-units",
             "--type=service",
@@ -87,8 +87,8 @@ impl Host {
     }
 
     /// # Errors
-    /// What systemctl said.
-    pub fn reload(&self) -> Result<(), String> {
+    /// What systemctl printed.
+    pub fn reload(&self) -> Result<(), SystemdError> {
         crash::point("systemctl: before daemon-reload");
         self.ask(&["daemon-reload"], ASK_MAX)?;
         crash::point("systemctl: after daemon-reload");
@@ -98,8 +98,8 @@ impl Host {
     /// Stops and starts a unit; waits until systemd says that it runs.
     ///
     /// # Errors
-    /// What systemctl said, or that it took longer than ten minutes.
-    pub fn restart(&self, unit: &str) -> Result<(), String> {
+    /// What systemctl printed, or that it took longer than ten minutes.
+    pub fn restart(&self, unit: &str) -> Result<(), SystemdError> {
         crash::point("systemctl: before restart");
         self.ask(&["restart", "--", unit], RESTART_MAX)?;
         crash::point("systemctl: after restart");
@@ -112,7 +112,7 @@ impl Host {
         let _ = self.ask(&["reset-failed", "--", unit], ASK_MAX);
     }
 
-    fn ask(&self, arguments: &[&str], limit: Duration) -> Result<String, String> {
+    fn ask(&self, arguments: &[&str], limit: Duration) -> Result<String, SystemdError> {
         let mut command = Command::new("systemctl");
         command
             .args(["--no-pager", "--no-ask-password"])
@@ -120,22 +120,54 @@ impl Host {
             .env("LC_ALL", "C")
             .env("SYSTEMD_COLORS", "0")
             .env_remove("LD_PRELOAD");
-        let words = format!("systemctl {}", arguments.first().unwrap_or(&""));
+        let command_line = format!("systemctl {}", arguments.first().unwrap_or(&""));
         match run_bounded(command, limit) {
             Ok((true, text, _)) => Ok(text),
-            Ok((false, _, said)) if said.contains("not been booted with systemd") => Err(
-                "systemd does not run here (PID 1 is something else): `--script` prints the plan for a host where it \
-                 does"
-                    .to_owned(),
-            ),
-            Ok((false, _, said)) => Err(format!("{words} failed: {}", said.trim())),
-            Err(Trouble::Missing) => Err(
-                "there is no systemctl here: an arm is adopted on a machine that runs systemd".to_owned(),
-            ),
-            Err(Trouble::Late) => Err(format!("{words} took longer than {} s", limit.as_secs())),
-            Err(Trouble::Io(error)) => Err(format!("{words}: {error}")),
+            Ok((false, _, said)) if said.contains("not been booted with systemd") => {
+                Err(SystemdError::NotBooted)
+            }
+            Ok((false, _, said)) => Err(SystemdError::Failed {
+                command_line,
+                printed: said.trim().to_owned(),
+            }),
+            Err(Trouble::Missing) => Err(SystemdError::Missing),
+            Err(Trouble::Late) => Err(SystemdError::Late {
+                command_line,
+                limit_s: limit.as_secs(),
+            }),
+            Err(Trouble::Io(error)) => Err(SystemdError::Io {
+                command_line,
+                error,
+            }),
         }
     }
+}
+
+/// Why systemd gave no answer, or did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum SystemdError {
+    #[error(
+        "systemd does not run here (PID 1 is something else): `--script` prints the plan for a host where it does"
+    )]
+    NotBooted,
+    #[error("there is no systemctl here: an arm is adopted on a machine that runs systemd")]
+    Missing,
+    /// systemctl ended with an error; `printed` is its stderr.
+    #[error("{command_line} failed: {printed}")]
+    Failed {
+        command_line: String,
+        printed: String,
+    },
+    #[error("{command_line} took longer than {limit_s} s")]
+    Late { command_line: String, limit_s: u64 },
+    #[error("{command_line}: {error}")]
+    Io {
+        command_line: String,
+        error: std::io::Error,
+    },
+    /// The unit's name.
+    #[error("systemd says nothing of {0}")]
+    Silent(String),
 }
 
 /// Why a command gave no answer.

@@ -37,7 +37,7 @@ pub enum What {
     /// Left its CPU to wait.
     Blocked(Wait),
     /// What the present wait is about, learnt while it lasts.
-    Look(Wait),
+    Sample(Wait),
     /// Became runnable, made so by `by`; `release` is the waker's stack at that moment, when known.
     Woken {
         by: Waker,
@@ -45,13 +45,13 @@ pub enum What {
     },
     /// The wait that ended just before was for a page (major fault).
     Faulted {
-        doing: TextId,
+        activity: TextId,
         stack: StackId,
     },
     /// Was on a CPU with this stack.
     OnCpu {
         stack: StackId,
-        doing: TextId,
+        activity: TextId,
         allocator: bool,
     },
     /// Between now and the last such event of this thread it was runnable and not running for
@@ -95,7 +95,7 @@ pub struct Wait {
     /// The holder that the lock's own word names.
     pub holder: Option<Tid>,
     /// In words: "fsync of /var/lib/x.wal".
-    pub doing: TextId,
+    pub activity: TextId,
     pub stack: StackId,
     /// Where in its program the thread waits: calls and stack pointer as one number, 0 when not known.
     /// The same chain of calls of one thread has the same.
@@ -116,7 +116,7 @@ impl Wait {
             kind,
             object,
             holder: None,
-            doing: 0,
+            activity: 0,
             stack: 0,
             place: 0,
             allocator: false,
@@ -126,33 +126,33 @@ impl Wait {
         }
     }
 
-    /// What is known after another look: the newer word, except where it is silent.
-    pub fn joined(self, look: Wait) -> Wait {
+    /// What is known after another sample: the newer word, except where it is silent.
+    pub fn joined(self, sample: Wait) -> Wait {
         let or = |new, old| if new != 0 { new } else { old };
         // Whether clients are among what is waited for: the words were of what was known then.
-        let pair = [self.kind, look.kind];
+        let pair = [self.kind, sample.kind];
         let anew = pair == [WaitKind::Outbound, WaitKind::Inbound];
         Wait {
-            kind: match look.kind {
+            kind: match sample.kind {
                 WaitKind::Unknown => self.kind,
                 known => known,
             },
-            object: match look.object {
+            object: match sample.object {
                 0 => self.object,
                 known => known,
             },
-            holder: look.holder.or(self.holder),
-            doing: if anew {
-                look.doing
+            holder: sample.holder.or(self.holder),
+            activity: if anew {
+                sample.activity
             } else {
-                or(look.doing, self.doing)
+                or(sample.activity, self.activity)
             },
-            stack: or(look.stack, self.stack),
-            place: or(look.place, self.place),
-            allocator: self.allocator || look.allocator,
-            timed: self.timed || look.timed,
-            limit_ns: self.limit_ns.max(look.limit_ns),
-            shared: self.shared || look.shared,
+            stack: or(sample.stack, self.stack),
+            place: or(sample.place, self.place),
+            allocator: self.allocator || sample.allocator,
+            timed: self.timed || sample.timed,
+            limit_ns: self.limit_ns.max(sample.limit_ns),
+            shared: self.shared || sample.shared,
         }
     }
 }

@@ -155,7 +155,7 @@ impl Waits {
     pub fn of_call(&mut self, call: &Call, places: &mut Places) -> Wait {
         if call.number < 0 {
             let mut wait = Wait::of(WaitKind::Fault, 0);
-            wait.doing = places.text("major page fault");
+            wait.activity = places.text("major page fault");
             return wait;
         }
         let fd = call.args[0] as i32;
@@ -208,7 +208,7 @@ impl Waits {
         }
         wait.timed = timeout != 0;
         if kind == WaitKind::Lock {
-            wait.doing = places.text("waiting for a lock");
+            wait.activity = places.text("waiting for a lock");
         }
         wait
     }
@@ -219,7 +219,7 @@ impl Waits {
         let mut hasher = DefaultHasher::new();
         file.hash(&mut hasher);
         Wait {
-            doing: places.text(&format!("waiting for a lock of {file}")),
+            activity: places.text(&format!("waiting for a lock of {file}")),
             ..Wait::of(WaitKind::Lock, hasher.finish() | NO_ADDRESS)
         }
     }
@@ -384,7 +384,7 @@ fn milliseconds(limit: u64) -> u64 {
 
 fn told(places: &mut Places, kind: WaitKind, fd: i32, words: &str) -> Wait {
     Wait {
-        doing: places.text(words),
+        activity: places.text(words),
         ..Wait::of(kind, fd as u64)
     }
 }

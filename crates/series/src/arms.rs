@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::series::{Point, Series};
-use observe::look::{Role, TimeNs};
 use observe::member;
 use observe::metric;
 use observe::metric::Kind;
+use observe::snapshot::{Role, TimeNs};
 use record::run::{Process, Run};
 
 const NS: f64 = 1e9;
@@ -220,7 +220,7 @@ fn rates(points: &[Point]) -> Vec<Point> {
         .collect()
 }
 
-/// One look has one time in the series of all processes, whenever each of them started: a sum of two seconds alone
+/// One snapshot has one time in the series of all processes, whenever each of them started: a sum of two seconds alone
 /// would differ in its last digits.
 fn to_microseconds(t_s: f64) -> f64 {
     (t_s * 1e6).round() / 1e6

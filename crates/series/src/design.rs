@@ -4,16 +4,16 @@
 use std::cell::RefCell;
 
 use super::columns::Columns;
-use super::ground::Ground;
 use super::linear::Window;
 use super::noise::{Noise, hypotheses};
+use super::whitened::Whitened;
 
 /// Columns, and the ground of each hypothesis on the noise.
 #[derive(Clone)]
 pub struct Design {
     pub columns: Columns,
     /// `None` where the nuisance columns say the same.
-    pub grounds: Vec<Option<Ground>>,
+    pub grounds: Vec<Option<Whitened>>,
 }
 
 /// So many windows in a row must have other times than those that are kept before theirs are: among many series of one
@@ -59,10 +59,10 @@ impl Design {
     }
 
     fn new(window: &Window) -> Design {
-        let ground = |noise: &Noise| Ground::new(window, noise);
+        let whitened = |noise: &Noise| Whitened::new(window, noise);
         Design {
             columns: Columns::over(&window.x),
-            grounds: hypotheses().iter().map(ground).collect(),
+            grounds: hypotheses().iter().map(whitened).collect(),
         }
     }
 }

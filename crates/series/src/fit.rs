@@ -223,11 +223,11 @@ impl Norms {
     pub(super) fn marginal(&self, ready: &Prepared, solved: &Solved) -> Option<(f64, f64, f64)> {
         let free = self
             .n
-            .checked_sub(1 + ready.ground.nuisances() + solved.width)
+            .checked_sub(1 + ready.whitened.nuisances() + solved.width)
             .filter(|f| *f > 0)?;
         let rss = solved.rss.max(0.0) + self.floor2;
         let df = free as f64;
-        let width = (solved.width + ready.ground.nuisances()) as f64;
+        let width = (solved.width + ready.whitened.nuisances()) as f64;
         let ln_ml = self.ln_gamma[free] - 0.5 * df * (rss / 2.0).ln() - 0.5 * solved.logdet
             + width * (0.5 * std::f64::consts::TAU.ln() - self.width_ln);
         Some((ln_ml, rss / df, df))
@@ -237,11 +237,11 @@ impl Norms {
     /// determinant or a larger one; for the price of two shifts.
     #[inline(always)]
     pub(super) fn at_most(&self, ready: &Prepared, width: usize, rss: f64, det: f64) -> f64 {
-        let Some(free) = self.n.checked_sub(1 + ready.ground.nuisances() + width) else {
+        let Some(free) = self.n.checked_sub(1 + ready.whitened.nuisances() + width) else {
             return f64::NEG_INFINITY;
         };
         let (rss, det) = (ln_at_least((rss + self.floor2) / 2.0), ln_at_least(det));
-        let width = (width + ready.ground.nuisances()) as f64;
+        let width = (width + ready.whitened.nuisances()) as f64;
         self.ln_gamma[free] - 0.5 * free as f64 * rss - 0.5 * det
             + width * (0.5 * std::f64::consts::TAU.ln() - self.width_ln)
     }

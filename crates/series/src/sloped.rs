@@ -30,11 +30,11 @@ impl Slope<'_> {
             return fit;
         }
         let steps = &self.places[steps];
-        let with_line = ready.ground.products(self.line, steps);
+        let with_line = ready.whitened.products(self.line, steps);
         let on_line: Vec<f64> = with_line.iter().map(|product| product / own).collect();
         let with_all = |step: usize| {
             let both = on_line.iter().map(|share| on_line[step] * share * own);
-            let products = ready.ground.products(steps[step], steps);
+            let products = ready.whitened.products(steps[step], steps);
             products
                 .iter()
                 .zip(both)
@@ -104,7 +104,7 @@ impl Slope<'_> {
             ..rise
         };
         (c.slope, c.slope_fifth) = (rise, rise);
-        c.end.mean += rise.mean * (1.0 - ready.ground.c0(self.line));
+        c.end.mean += rise.mean * (1.0 - ready.whitened.c0(self.line));
         (c.family, c.limit, c.portions) = (Family::StepsLine, None, false);
         Some(c)
     }

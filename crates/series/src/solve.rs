@@ -2,13 +2,13 @@
 //! once, then every design of at most three columns is a formula over inner products.
 
 use super::columns::Columns;
-use super::ground::Ground;
 use super::linear::{Guess, Window, dot};
 use super::shapes::COLUMNS_MAX;
+use super::whitened::Whitened;
 
 /// The readings and the columns, whitened and freed of the nuisance under one hypothesis on the noise.
 pub struct Prepared {
-    pub ground: Ground,
+    pub whitened: Whitened,
     pub y: Vec<f64>,
     yy: f64,
     /// The intercept, if nothing else were fitted; and its variance per unit of residual variance.
@@ -22,28 +22,28 @@ pub struct Prepared {
 
 impl Prepared {
     /// The readings of a window on its ground.
-    pub fn new(window: &Window, ground: Ground) -> Prepared {
-        let (y, y0) = ground.free(&window.y);
+    pub fn new(window: &Window, whitened: Whitened) -> Prepared {
+        let (y, y0) = whitened.free(&window.y);
         Prepared {
             yy: dot(&y, &y),
             y,
             y0,
-            var0: ground.read0 * ground.read0,
+            var0: whitened.read0 * whitened.read0,
             floor2: window.y.len() as f64 * window.floor * window.floor,
             reach: window.reach,
             cy: Vec::new(),
-            ground,
+            whitened,
         }
     }
 
     /// Makes every column ready that is not.
     pub fn prepare(&mut self, raw: &Columns) {
-        self.ground.prepare(raw, &self.y, &mut self.cy);
+        self.whitened.prepare(raw, &self.y, &mut self.cy);
     }
 
     /// The inner products of a column with itself and with the readings.
     pub fn products(&self, place: usize) -> (f64, f64) {
-        (self.ground.square(place), self.cy[place])
+        (self.whitened.square(place), self.cy[place])
     }
 }
 
@@ -84,7 +84,10 @@ impl Prepared {
         columns: [usize; N],
         promising: impl Fn(usize, f64, f64) -> bool,
     ) -> Option<Solved> {
-        let free = self.y.len().checked_sub(1 + self.ground.nuisances() + N)?;
+        let free = self
+            .y
+            .len()
+            .checked_sub(1 + self.whitened.nuisances() + N)?;
         let gram = self.gram(columns);
         let y = self.moments(columns);
         let (explained, least) = explained::<N>(&gram, &y, 1e-9)?;
@@ -112,9 +115,9 @@ impl Prepared {
     fn gram<const N: usize>(&self, columns: [usize; N]) -> Square {
         let mut g = [[0.0; COLUMNS_MAX]; COLUMNS_MAX];
         for (i, &a) in columns.iter().enumerate() {
-            g[i][i] = self.ground.square(a);
+            g[i][i] = self.whitened.square(a);
             for (j, &b) in columns.iter().enumerate().skip(i + 1) {
-                g[i][j] = self.ground.product(a, b);
+                g[i][j] = self.whitened.product(a, b);
                 g[j][i] = g[i][j];
             }
         }
@@ -207,7 +210,7 @@ impl Solved {
         let mut away = [0.0; COLUMNS_MAX];
         let mut mean = ready.y0;
         for j in 0..self.width {
-            away[j] = c[j] - ready.ground.c0(columns[j]);
+            away[j] = c[j] - ready.whitened.c0(columns[j]);
             mean += away[j] * self.beta[j];
         }
         Guess {

@@ -22,7 +22,7 @@ pub(super) fn staircases(
     let count = columns.len() as f64;
     let steps = &places[columns.clone()];
     let (own, with_y) = steps.iter().map(|at| ready.products(*at)).unzip();
-    let with_all = |step: usize| ready.ground.products(steps[step], steps);
+    let with_all = |step: usize| ready.whitened.products(steps[step], steps);
     let products = Products::of(&with_all, own, with_y, dot(&ready.y, &ready.y));
     for stair in stairs(products, ready.y.len(), STEPS_MAX) {
         let width = stair.at.len();
@@ -142,7 +142,7 @@ pub(super) fn stair_candidate(
     let end = ready.y0
         + zeros
             .clone()
-            .map(|(k, b)| b * (1.0 - ready.ground.c0(places[first + k])))
+            .map(|(k, b)| b * (1.0 - ready.whitened.c0(places[first + k])))
             .sum::<f64>();
     let place = |k: &usize| match shapes.columns[first + k] {
         Basis::Step(x) => x,

@@ -3,12 +3,12 @@
 
 use super::columns::Columns;
 use super::fit::{Candidate, Fit, Norms};
-use super::ground::Ground;
 use super::linear::{Guess, Window};
 use super::mixture::{Mixture, Part};
 use super::noise::hypotheses;
 use super::shapes::{Basis, COLUMNS_MAX};
 use super::solve::Prepared;
+use super::whitened::Whitened;
 
 /// Shapes that carry less than this share are not drawn.
 const SHARE_MIN: f64 = 0.01;
@@ -70,10 +70,10 @@ impl Sketch {
         let norms = Norms::new(self.window.y.len(), &self.window);
         let mut said: Vec<(f64, f64, Vec<Guess>)> = Vec::new();
         for noise in hypotheses() {
-            let Some(ground) = Ground::new(&self.window, &noise) else {
+            let Some(whitened) = Whitened::new(&self.window, &noise) else {
                 continue;
             };
-            let mut ready = Prepared::new(&self.window, ground);
+            let mut ready = Prepared::new(&self.window, whitened);
             ready.prepare(&raw);
             let Some(solved) = ready.solve(&places, |_, _, _| true) else {
                 continue;
@@ -88,7 +88,7 @@ impl Sketch {
                     .for_each(|(at, basis)| *at = basis.at(*x));
                 solved.level(&ready, &places, &at, sigma2)
             };
-            let ln_weight = noise.prior_ln - 0.5 * ready.ground.logdet + ln_ml;
+            let ln_weight = noise.prior_ln - 0.5 * ready.whitened.logdet + ln_ml;
             said.push((ln_weight, df, x.iter().map(level).collect()));
         }
         let best = said.iter().map(|s| s.0).fold(f64::NEG_INFINITY, f64::max);
@@ -128,8 +128,8 @@ fn stair(c: &Candidate, weight: f64, x: f64) -> Part {
 
 #[cfg(test)]
 mod tests {
+    use super::super::model_search::ModelSearch;
     use super::super::shapes::shapes;
-    use super::super::study::Study;
     use super::*;
 
     fn sketch(y: impl Fn(f64) -> f64) -> Sketch {
@@ -156,9 +156,9 @@ mod tests {
             .map(|w| 0.5 * (w[0] + w[1]))
             .collect();
         let all = shapes(&steps, None);
-        let mut study = Study::new(window.clone());
-        let sketch = study.sketch(&all);
-        let fitted = study.fit(&all, &sketch);
+        let mut search = ModelSearch::new(window.clone());
+        let sketch = search.sketch(&all);
+        let fitted = search.fit(&all, &sketch);
         Sketch::of(window, fitted)
     }
 

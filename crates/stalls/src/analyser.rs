@@ -20,7 +20,7 @@ use super::turns::Turns;
 use observe::table::Table;
 use sched::watch::Turn;
 
-/// How far behind the newest event segments are judged: what explains a wait (a look, a count of
+/// How far behind the newest event segments are judged: what explains a wait (a sample, a count of
 /// the time without a CPU, a sample) may come in later than its end.
 pub const SETTLE_NS: u64 = 200_000_000;
 /// History kept behind the oldest open busy period.

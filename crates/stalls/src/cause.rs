@@ -70,7 +70,7 @@ impl Cause {
 pub struct Leaf {
     pub tid: Tid,
     pub kind: LeafKind,
-    pub doing: TextId,
+    pub activity: TextId,
     pub stack: StackId,
     pub allocator: bool,
     pub after: TextId,
@@ -86,7 +86,7 @@ impl Leaf {
         Leaf {
             tid,
             kind,
-            doing: 0,
+            activity: 0,
             stack: 0,
             allocator: false,
             after: 0,
@@ -197,7 +197,7 @@ fn direct(tid: Tid, segment: &Segment) -> Part {
         unreachable!("only a blocked segment is judged here");
     };
     let leaf = Leaf {
-        doing: wait.doing,
+        activity: wait.activity,
         stack: wait.stack,
         allocator: wait.allocator,
         ..Leaf::of(tid, LeafKind::Wait(wait.kind))
@@ -337,7 +337,7 @@ fn leaf_of(lines: &Timelines, share: &Share, wait: &Segment) -> Leaf {
     let mut leaf = Leaf {
         tid: share.tid,
         kind: share.kind,
-        doing: share.doing,
+        activity: share.activity,
         stack: share.stack,
         allocator: share.allocator,
         after: share.after,
@@ -353,11 +353,11 @@ fn leaf_of(lines: &Timelines, share: &Share, wait: &Segment) -> Leaf {
         leaf.allocator = in_allocator * 2 > samples.len();
         if let Some(sample) = samples.get(samples.len() / 2) {
             leaf.stack = sample.stack;
-            leaf.doing = sample.doing;
+            leaf.activity = sample.activity;
         }
         if leaf.stack == 0 && share.release == 0 {
             // Without privileges nothing is seen of a thread that is in the kernel, on a CPU.
-            leaf.held = thread.looked_at(wait.start_ns, wait.end_ns);
+            leaf.held = thread.sampled_stack(wait.start_ns, wait.end_ns);
         }
     }
     leaf

@@ -14,7 +14,7 @@ pub struct Culprit {
     /// 0: nobody in particular.
     pub tid: Tid,
     pub kind: LeafKind,
-    pub doing: TextId,
+    pub activity: TextId,
     pub stack: StackId,
     /// Of one on a CPU: some of the stacks that it was sampled with, and the time that each stands for, most first.
     pub samples: Vec<(StackId, u64)>,
@@ -56,7 +56,7 @@ pub fn culprit_of(stalls: &[&Stall], groups: &Groups) -> Culprit {
         let all = most_first(mine().map(|s| (of(&s.leaf), s.ns)));
         all.first().map_or(0, |most| most.0)
     };
-    let doing = most(|leaf| leaf.doing);
+    let activity = most(|leaf| leaf.activity);
     let mut samples = Vec::new();
     if kind == LeafKind::OnCpu {
         samples = most_first(mine().map(|s| (s.leaf.stack, s.ns)));
@@ -66,9 +66,9 @@ pub fn culprit_of(stalls: &[&Stall], groups: &Groups) -> Culprit {
         samples,
         tid,
         kind,
-        doing,
+        activity,
         stack: match most(|leaf| leaf.stack) {
-            0 => stack_of_another(stalls, kind, doing),
+            0 => stack_of_another(stalls, kind, activity),
             own => own,
         },
         release: most(|leaf| leaf.release),
@@ -81,9 +81,9 @@ pub fn culprit_of(stalls: &[&Stall], groups: &Groups) -> Culprit {
 }
 
 /// Of a thread at the same device for itself; few of many short waits are looked at.
-fn stack_of_another(stalls: &[&Stall], kind: LeafKind, doing: TextId) -> StackId {
+fn stack_of_another(stalls: &[&Stall], kind: LeafKind, activity: TextId) -> StackId {
     let device = matches!(kind, LeafKind::Wait(WaitKind::Disk | WaitKind::Fault));
-    let alike = |s: &&&Stall| device && (s.leaf.kind, s.leaf.doing) == (kind, doing);
+    let alike = |s: &&&Stall| device && (s.leaf.kind, s.leaf.activity) == (kind, activity);
     let stacks = stalls.iter().filter(alike).map(|s| (s.leaf.stack, s.ns));
     most_first(stacks).first().map_or(0, |most| most.0)
 }

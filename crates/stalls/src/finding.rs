@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::activity::{
+    Disks, activities_under_locks, activities_with_two_names, activity_of, may_be_for_a_lock,
+};
 use super::carried::without_lone_ones;
 use super::cause::{Cause, Leaf};
 use super::culprit::{Culprit, culprit_of, most_first};
-use super::doing::{Disks, doing_of, doings_under_locks, doings_with_two_names, may_be_for_a_lock};
 use super::event::{StackId, TextId, Tid, WaitKind};
 use super::group::Groups;
 use super::own::without_holders;
@@ -124,8 +126,8 @@ fn sorted_by_cause(stalls: Vec<&Stall>) -> BTreeMap<Key, Vec<&Stall>> {
     let allocators = locks_of_the_allocator(&stalls);
     let peers = Peers::of_all(&stalls);
     let own_purges = own_time_is_the_allocators(&stalls);
-    let through_both = doings_with_two_names(&stalls);
-    let under_locks = doings_under_locks(&stalls);
+    let through_both = activities_with_two_names(&stalls);
+    let under_locks = activities_under_locks(&stalls);
     let at_disk = Disks::of_all(&stalls);
     let mut found: BTreeMap<Key, Vec<&Stall>> = BTreeMap::new();
     for stall in stalls {
@@ -136,15 +138,17 @@ fn sorted_by_cause(stalls: Vec<&Stall>) -> BTreeMap<Key, Vec<&Stall>> {
             (Cause::Lock, _) if unknown(stall) && allocators.contains(&stall.object) => {
                 (Cause::Allocator, 0)
             }
-            (Cause::Lock, LeafKind::Wait(_)) if through_both.contains(&doing_of(&stall.leaf)) => {
+            (Cause::Lock, LeafKind::Wait(_))
+                if through_both.contains(&activity_of(&stall.leaf)) =>
+            {
                 (of_kind(&stall.leaf), 0)
             }
             (Cause::Lock, _) => match at_disk.of(stall) {
                 Some(cause) => (cause, 0),
                 None => (Cause::Lock, locks.of(stall)),
             },
-            _ if under_locks.contains(&doing_of(&stall.leaf)) && may_be_for_a_lock(stall) => {
-                match locks.of_doing(&stall.leaf) {
+            _ if under_locks.contains(&activity_of(&stall.leaf)) && may_be_for_a_lock(stall) => {
+                match locks.of_activity(&stall.leaf) {
                     Some(lock) => (Cause::Lock, lock),
                     None => (stall.cause, 0),
                 }
@@ -174,14 +178,16 @@ impl Peers {
             .iter()
             .filter(|s| s.cause == Cause::Network && s.leaf.stack != 0)
         {
-            let first = *of_stack.entry(stall.leaf.stack).or_insert(stall.leaf.doing);
-            of_peer.entry(stall.leaf.doing).or_insert(first);
+            let first = *of_stack
+                .entry(stall.leaf.stack)
+                .or_insert(stall.leaf.activity);
+            of_peer.entry(stall.leaf.activity).or_insert(first);
         }
         Peers { of_peer }
     }
 
     fn of(&self, stall: &Stall) -> u64 {
-        let own = stall.leaf.doing;
+        let own = stall.leaf.activity;
         u64::from(*self.of_peer.get(&own).unwrap_or(&own))
     }
 }
@@ -262,14 +268,14 @@ struct Joined {
 impl Joined {
     fn of(&self, stall: &Stall) -> u64 {
         match stall.object {
-            0 => self.of_doing(&stall.leaf).unwrap_or(0),
+            0 => self.of_activity(&stall.leaf).unwrap_or(0),
             lock => self.of_lock.get(&lock).copied().unwrap_or(lock),
         }
     }
 
     /// The lock that most waited for meanwhile.
-    fn of_doing(&self, leaf: &Leaf) -> Option<u64> {
-        let lock = *self.of_leaf.get(&doing_of(leaf))?;
+    fn of_activity(&self, leaf: &Leaf) -> Option<u64> {
+        let lock = *self.of_leaf.get(&activity_of(leaf))?;
         Some(self.of_lock.get(&lock).copied().unwrap_or(lock))
     }
 }

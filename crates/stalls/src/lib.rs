@@ -9,13 +9,13 @@
 
 pub use sched::event;
 
+pub mod activity;
 pub mod analyser;
 pub mod arm;
 pub mod busy;
 pub mod carried;
 pub mod cause;
 pub mod culprit;
-pub mod doing;
 pub mod finding;
 pub mod group;
 pub mod home;

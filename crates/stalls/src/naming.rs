@@ -37,7 +37,7 @@ pub struct NamedCulprit {
     pub thread: String,
     pub tid: Option<u64>,
     pub function: Option<String>,
-    pub doing: String,
+    pub activity: String,
     /// Innermost first.
     pub stack: Vec<String>,
 }
@@ -134,7 +134,7 @@ fn culprit(finding: &Finding, names: &impl Names, ran_instead: &[(String, u64)])
     match finding.cause {
         Cause::CpuQuota => {
             return NamedCulprit {
-                doing: throttled(names),
+                activity: throttled(names),
                 ..NamedCulprit::default()
             };
         }
@@ -145,13 +145,13 @@ fn culprit(finding: &Finding, names: &impl Names, ran_instead: &[(String, u64)])
                 .iter()
                 .find(|(name, _)| !own.contains(&name.as_str()));
             let first = others.or(ran_instead.first()).map(|(name, _)| name.clone());
-            let doing = match &first {
+            let activity = match &first {
                 Some(name) => format!("runnable while {name} ran"),
                 None => "runnable while others ran".to_string(),
             };
             return NamedCulprit {
                 thread: first.unwrap_or_default(),
-                doing,
+                activity,
                 ..NamedCulprit::default()
             };
         }
@@ -188,7 +188,7 @@ fn culprit(finding: &Finding, names: &impl Names, ran_instead: &[(String, u64)])
     NamedCulprit {
         thread: thread(names, culprit.tid),
         tid: (culprit.tid != 0).then_some(culprit.tid),
-        doing: doing(finding, names, stack.function()),
+        activity: activity(finding, names, stack.function()),
         function,
         stack: names.stack(shown).names(),
     }
@@ -203,7 +203,7 @@ fn sampled(finding: &Finding, names: &impl Names) -> Option<NamedCulprit> {
     Some(NamedCulprit {
         thread: thread(names, culprit.tid),
         tid: (culprit.tid != 0).then_some(culprit.tid),
-        doing: doing(finding, names, Some(function)),
+        activity: activity(finding, names, Some(function)),
         function: Some(function.to_owned()),
         stack: stack.names(),
     })
@@ -225,8 +225,8 @@ fn throttled(names: &impl Names) -> String {
     }
 }
 
-fn doing(finding: &Finding, names: &impl Names, function: Option<&str>) -> String {
-    let words = names.words(finding.culprit.doing);
+fn activity(finding: &Finding, names: &impl Names, function: Option<&str>) -> String {
+    let words = names.words(finding.culprit.activity);
     if !words.is_empty() {
         return words.to_string();
     }
@@ -344,7 +344,7 @@ mod tests {
             culprit: Culprit {
                 tid: 7,
                 kind: LeafKind::OnCpu,
-                doing: 1,
+                activity: 1,
                 stack: 1,
                 release: 0,
                 held: 0,
@@ -363,7 +363,7 @@ mod tests {
         let row = named(&finding(Cause::Lock), &fake(), &[]);
         assert_eq!(row.culprit.thread, "worker-7");
         assert_eq!(row.culprit.tid, Some(7));
-        assert_eq!(row.culprit.doing, "write to /var/log/app");
+        assert_eq!(row.culprit.activity, "write to /var/log/app");
         assert_eq!(row.culprit.stack, ["write", "hold_lock"]);
         assert_eq!(
             (row.threads, row.stalled),
@@ -382,19 +382,23 @@ mod tests {
             ("backup (pid 4)".to_owned(), 4_000),
         ];
         let row = named(&finding(Cause::CpuStarvation), &fake(), &others);
-        assert_eq!(row.culprit.doing, "runnable while backup (pid 4) ran");
+        assert_eq!(row.culprit.activity, "runnable while backup (pid 4) ran");
         assert_eq!(row.ran_instead.len(), 2);
         let row = named(&finding(Cause::CpuStarvation), &fake(), &[]);
-        assert_eq!(row.culprit.doing, "runnable while others ran");
+        assert_eq!(row.culprit.activity, "runnable while others ran");
     }
 
     #[test]
     fn a_quota_is_named_by_its_group() {
         let mut names = fake();
-        let doing = |names: &Fake| named(&finding(Cause::CpuQuota), names, &[]).culprit.doing;
-        assert_eq!(doing(&names), "throttled by cgroup quota");
+        let activity = |names: &Fake| {
+            named(&finding(Cause::CpuQuota), names, &[])
+                .culprit
+                .activity
+        };
+        assert_eq!(activity(&names), "throttled by cgroup quota");
         names.quotas = vec!["/app.slice".into()];
-        assert_eq!(doing(&names), "throttled by cgroup quota of /app.slice");
+        assert_eq!(activity(&names), "throttled by cgroup quota of /app.slice");
     }
 
     #[test]

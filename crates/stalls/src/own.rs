@@ -21,13 +21,15 @@ pub fn without_holders(stalls: Vec<&Stall>) -> Vec<&Stall> {
 /// for just then.
 fn without_shadows(stalls: Vec<&Stall>) -> Vec<&Stall> {
     let mut sums: HashMap<(LeafKind, TextId), (u64, u64)> = HashMap::new();
-    for stall in stalls.iter().filter(|s| s.leaf.doing != 0) {
-        let (others, own) = sums.entry((stall.leaf.kind, stall.leaf.doing)).or_default();
+    for stall in stalls.iter().filter(|s| s.leaf.activity != 0) {
+        let (others, own) = sums
+            .entry((stall.leaf.kind, stall.leaf.activity))
+            .or_default();
         *others += u64::from(is_anothers(stall)) * stall.ns;
         *own += u64::from(stall.leaf.tid == stall.tid) * stall.ns;
     }
     let little = |stall: &&Stall| {
-        let sums = sums.get(&(stall.leaf.kind, stall.leaf.doing));
+        let sums = sums.get(&(stall.leaf.kind, stall.leaf.activity));
         stall.leaf.tid == stall.tid && sums.is_some_and(|(others, own)| own * SHADOW <= *others)
     };
     stalls.into_iter().filter(|s| !little(s)).collect()

@@ -36,7 +36,7 @@ pub struct Piece {
     pub label: Label,
     pub waited_for: WaitKind,
     /// What the culprit was doing, or the thread's own wait.
-    pub doing: TextId,
+    pub activity: TextId,
     /// The waiter's own stack.
     pub stack: StackId,
     /// Who ended the wait.
@@ -87,17 +87,17 @@ fn piece(segment: &Segment, judged: &Judged) -> Piece {
         State::Blocked { wait, by, .. } => (Some(wait), by.and_then(|waker| waker.tid())),
         _ => (None, None),
     };
-    let (label, doing, culprit) = match judged {
+    let (label, activity, culprit) = match judged {
         Judged::OnCpu => (Label::OnCpu, 0, 0),
-        Judged::Idle { .. } => (Label::Idle, wait.map_or(0, |w| w.doing), 0),
-        Judged::Part(part) => (Label::Held(part.cause), part.leaf.doing, part.leaf.tid),
+        Judged::Idle { .. } => (Label::Idle, wait.map_or(0, |w| w.activity), 0),
+        Judged::Part(part) => (Label::Held(part.cause), part.leaf.activity, part.leaf.tid),
     };
     Piece {
         start_ns: segment.start_ns,
         end_ns: segment.end_ns,
         label,
         waited_for: wait.map_or(WaitKind::Other, |w| w.kind),
-        doing,
+        activity,
         stack: wait.map_or(0, |w| w.stack),
         by,
         culprit,

@@ -9,7 +9,7 @@ use super::event::Tid;
 use super::pieces::{Label, Piece, Pieces};
 
 /// Slow requests that are looked into; the longest.
-pub const LOOKED_INTO: usize = 2_000;
+pub const EXAMINED_MAX: usize = 2_000;
 /// A request is slow from this many times the median on.
 const TIMES_MEDIAN: u64 = 3;
 /// Stretches of at least this share of a request tell whose it is by where they begin and end; and a thread that fits
@@ -66,7 +66,7 @@ pub fn attribute(
     let inside = |r: &&Request| r.start_ns >= from_ns && r.end_ns <= to_ns;
     let mut slow: Vec<&Request> = requests.iter().filter(slow).filter(inside).collect();
     slow.sort_by_key(|r| (std::cmp::Reverse(r.end_ns - r.start_ns), r.start_ns));
-    slow.truncate(LOOKED_INTO);
+    slow.truncate(EXAMINED_MAX);
     let mut taken = HashSet::new();
     slow.into_iter()
         .map(|request| one(pieces, &mut taken, request))
@@ -172,7 +172,7 @@ mod tests {
             end_ns: end_ms * 1_000_000,
             label,
             waited_for: WaitKind::Other,
-            doing: 0,
+            activity: 0,
             stack: 0,
             by: None,
             culprit: 0,

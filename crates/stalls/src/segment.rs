@@ -44,6 +44,6 @@ pub enum State {
 pub struct Sample {
     pub at_ns: u64,
     pub stack: StackId,
-    pub doing: TextId,
+    pub activity: TextId,
     pub allocator: bool,
 }

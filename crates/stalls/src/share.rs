@@ -23,7 +23,7 @@ pub struct Share {
     pub end_ns: u64,
     pub tid: Tid,
     pub kind: LeafKind,
-    pub doing: TextId,
+    pub activity: TextId,
     pub stack: StackId,
     /// Where a leaf that waits does so.
     pub place: u32,
@@ -116,7 +116,7 @@ pub fn is_held(share: &Share) -> bool {
         share.kind,
         LeafKind::OnCpu | LeafKind::Wait(WaitKind::Network | WaitKind::Sleep)
     );
-    busy || answered && share.doing != 0
+    busy || answered && share.activity != 0
 }
 
 /// A share in which somebody waited, for a client even, in the middle of his own work.

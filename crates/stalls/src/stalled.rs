@@ -116,7 +116,7 @@ fn leaf_of(longest: &Part, parts: &[&Part]) -> Leaf {
     let mut leaf = longest.leaf.clone();
     let same = |part: &&&Part| {
         let other = &part.leaf;
-        (other.tid, other.kind, other.doing) == (leaf.tid, leaf.kind, leaf.doing)
+        (other.tid, other.kind, other.activity) == (leaf.tid, leaf.kind, leaf.activity)
     };
     let seen = parts
         .iter()
@@ -167,7 +167,7 @@ fn on_cpu(busy: &Busy, groups: &Groups, lines: &Timelines) -> Option<Stall> {
         waited_for: WaitKind::Other,
         object: 0,
         leaf: Leaf {
-            doing: sample.map_or(0, |s| s.doing),
+            activity: sample.map_or(0, |s| s.activity),
             stack: sample.map_or(0, |s| s.stack),
             // Some of it at least: it may be the same as where it was most of it.
             allocator: allocating.len() * SOME_OF_IT >= samples.len(),

@@ -91,7 +91,7 @@ impl Thread {
     }
 
     /// The stack of its last wait that was looked at and lies in `[start_ns, end_ns]`; 0 without.
-    pub fn looked_at(&self, start_ns: u64, end_ns: u64) -> StackId {
+    pub fn sampled_stack(&self, start_ns: u64, end_ns: u64) -> StackId {
         let inside = |s: &&Segment| s.end_ns >= start_ns;
         let begun = last_before(&self.done, end_ns.saturating_add(1));
         let waits = self.done.range(..begun).rev();
@@ -146,8 +146,8 @@ impl Thread {
                 ));
                 added
             }
-            (What::Look(look), now) => {
-                self.look(at_ns, look, now);
+            (What::Sample(sample), now) => {
+                self.sample(at_ns, sample, now);
                 0
             }
             (What::Woken { by, release }, Some((since, State::Blocked { wait, .. }))) => {
@@ -161,14 +161,14 @@ impl Thread {
                 added
             }
             (What::Woken { .. }, _) => 0,
-            (What::Faulted { doing, stack }, _) => {
-                self.faulted(at_ns, doing, stack);
+            (What::Faulted { activity, stack }, _) => {
+                self.faulted(at_ns, activity, stack);
                 0
             }
             (
                 What::OnCpu {
                     stack,
-                    doing,
+                    activity,
                     allocator,
                 },
                 _,
@@ -176,7 +176,7 @@ impl Thread {
                 self.sampled(Sample {
                     at_ns,
                     stack,
-                    doing,
+                    activity,
                     allocator,
                 });
                 0
@@ -238,25 +238,25 @@ impl Thread {
         1
     }
 
-    /// A look learns about the wait that lasts; a thread never seen before is known from now on.
-    fn look(&mut self, at_ns: u64, look: Wait, now: Option<(u64, State)>) {
+    /// A sample learns about the wait that lasts; a thread never seen before is known from now on.
+    fn sample(&mut self, at_ns: u64, sample: Wait, now: Option<(u64, State)>) {
         match now {
             None if self.ended_ns.is_none() => {
                 self.now = Some((
                     at_ns,
                     State::Blocked {
-                        wait: look,
+                        wait: sample,
                         by: None,
                         release: 0,
                     },
                 ));
             }
             Some((since, State::Blocked { wait, by, release })) => {
-                self.fill_between(since, look);
-                let wait = wait.joined(look);
+                self.fill_between(since, sample);
+                let wait = wait.joined(sample);
                 self.now = Some((since, State::Blocked { wait, by, release }));
             }
-            // Woken before the look came in: it still tells about the wait that just ended.
+            // Woken before the sample came in: it still tells about the wait that just ended.
             Some((_, State::Runnable { .. } | State::Running)) => {
                 if let Some(Segment {
                     state: State::Blocked { wait, .. },
@@ -265,7 +265,7 @@ impl Thread {
                 }) = self.done.back_mut()
                     && *end_ns >= at_ns
                 {
-                    *wait = wait.joined(look);
+                    *wait = wait.joined(sample);
                 }
             }
             None => {}
@@ -273,10 +273,10 @@ impl Thread {
     }
 
     /// Waits that nobody looked at, between two at a device that follow closely, were there too.
-    fn fill_between(&mut self, since_ns: u64, look: Wait) {
+    fn fill_between(&mut self, since_ns: u64, sample: Wait) {
         const CLOSELY_NS: u64 = 30_000_000;
         let device = |kind| matches!(kind, WaitKind::Disk | WaitKind::Fault);
-        if !device(look.kind) {
+        if !device(sample.kind) {
             return;
         }
         let waits = |s: &Segment| match s.state {
@@ -288,20 +288,20 @@ impl Thread {
         let kinds = recent
             .enumerate()
             .filter_map(|(at, s)| Some((at, waits(s)?)));
-        let looked = kinds
+        let sampled = kinds
             .into_iter()
             .find(|(_, kind)| *kind != WaitKind::Unknown);
-        let Some((back, _)) = looked.filter(|(_, kind)| *kind == look.kind) else {
+        let Some((back, _)) = sampled.filter(|(_, kind)| *kind == sample.kind) else {
             return;
         };
         for segment in self.done.iter_mut().rev().take(back) {
             if let State::Blocked { wait, .. } = &mut segment.state {
-                *wait = wait.joined(look);
+                *wait = wait.joined(sample);
             }
         }
     }
 
-    fn faulted(&mut self, at_ns: u64, doing: TextId, stack: StackId) {
+    fn faulted(&mut self, at_ns: u64, activity: TextId, stack: StackId) {
         // The kernel reports a fault when it has been served: the wait is the last one, and the
         // thread has run for no longer than the way out of the handler takes.
         const WAY_OUT_NS: u64 = 300_000;
@@ -310,7 +310,7 @@ impl Thread {
             if let State::Blocked { wait, .. } = &mut segment.state {
                 if segment.end_ns + WAY_OUT_NS >= at_ns && wait.kind != WaitKind::Lock {
                     wait.kind = WaitKind::Fault;
-                    wait.doing = doing;
+                    wait.activity = activity;
                     // In a storm of faults not every stack is unwound.
                     wait.stack = if stack == 0 { wait.stack } else { stack };
                 }

@@ -76,16 +76,16 @@ impl Handed {
 }
 
 fn key(wait: &Wait) -> Key {
-    (wait.object, wait.doing)
+    (wait.object, wait.activity)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn at(object: u64, doing: TextId) -> Wait {
+    fn at(object: u64, activity: TextId) -> Wait {
         Wait {
-            doing,
+            activity,
             ..Wait::of(WaitKind::Queue, object)
         }
     }

@@ -22,8 +22,8 @@ const DEPTH_MAX: usize = 128;
 const CALL_NS: u64 = 1_000_000;
 /// Stretches of a helper's time since it was called; a reply comes in a few.
 const CALL_STEPS_MAX: u32 = 256;
-/// Holders are read from the locks' own words at looks, each thread's at another time: a circle that lasts for less may
-/// be one of holders that never were at the same time.
+/// Holders are read from the locks' own words at samples, each thread's at another time: a circle that lasts for less
+/// may be one of holders that never were at the same time.
 const DEADLOCK_LEAST_NS: u64 = 1_000_000_000;
 
 /// The shares of `segment`, in which `waiter` was in `wait`, newest first; none when nobody is known to ask.
@@ -334,7 +334,10 @@ impl Walker<'_> {
             _ => *wait,
         };
         // What it does is to wait for the lock; that it does so for ever is the news.
-        let wait = Wait { doing: 0, ..wait };
+        let wait = Wait {
+            activity: 0,
+            ..wait
+        };
         self.leaf(first, LeafKind::Deadlock, Some(&wait), start_ns, end_ns);
     }
 
@@ -385,7 +388,7 @@ impl Walker<'_> {
     /// A helper of the program's own (the thread of an HTTP client) waits for what its caller asked a peer.
     fn reply(&mut self, caller: &Caller, helper: Tid, wait: &Wait, (start_ns, end_ns): (u64, u64)) {
         let wait = Wait {
-            doing: wait.doing,
+            activity: wait.activity,
             ..caller.wait
         };
         let kind = LeafKind::Wait(WaitKind::Network);
@@ -407,7 +410,7 @@ impl Walker<'_> {
             end_ns,
             tid,
             kind,
-            doing: wait.map_or(0, |w| w.doing),
+            activity: wait.map_or(0, |w| w.activity),
             stack: wait.map_or(0, |w| w.stack),
             place: wait.map_or(0, |w| w.place),
             allocator: wait.is_some_and(|w| w.allocator),

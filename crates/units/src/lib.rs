@@ -6,6 +6,8 @@
 //! Reading is strict: a size without a unit is bytes, a duration or a rate without a unit is an error. `k`, `M`, `G`
 //! are powers of ten and `Ki`, `Mi`, `Gi` powers of two, as the standards have it. Everything here is pure.
 
+mod error;
+
 pub mod wording;
 
 pub mod instant;
@@ -15,6 +17,7 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 
+pub use crate::error::ParseError;
 use crate::wording::{nearest, quoted};
 
 /// Units of size that messages suggest; `bytesize` reads them in any case.
@@ -33,63 +36,57 @@ const RATE_UNITS: &[(&str, f64)] = &[
     ("d", 86_400.0),
 ];
 
-/// "512MiB", "1.5 GiB", "4096" (bytes) to bytes. The error is a sentence for the reader of the experiment file.
-pub fn parse_bytes(text: &str) -> Result<u64, String> {
+/// "512MiB", "1.5 GiB", "4096" (bytes) to bytes. The error is a sentence for the reader of the
+/// experiment file.
+pub fn parse_bytes(text: &str) -> Result<u64, ParseError> {
     let text = text.trim();
     let (number, unit) = split_number(text);
     if number.is_empty() {
-        return Err(format!(
-            "{} is not a size; write 512MiB or 2GiB",
-            quoted(text)
-        ));
+        return Err(ParseError::Size(quoted(text)));
     }
     let size: ByteSize = text
         .parse()
         .map_err(|_| unknown_unit("size", number, unit, BYTE_UNITS))?;
     // SQLite, /proc and cgroup files all keep sizes in signed 64 bits; bytesize saturates instead of failing.
     if size.as_u64() > i64::MAX as u64 {
-        return Err(format!("{} is larger than any machine", quoted(text)));
+        return Err(ParseError::TooLarge(quoted(text)));
     }
     Ok(size.as_u64())
 }
 
 /// "90s", "1h30m", "4m", "1.5h" to a duration. A bare number is refused: seconds or minutes cannot be guessed.
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
+pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
     use humantime::DurationError as E;
     let text = text.trim();
     humantime::parse_duration(text).map_err(|error| match error {
-        E::UnknownUnit { unit, value, .. } if unit.is_empty() => {
-            format!(
-                "{} has no unit; write {value}s, {value}m or {value}h",
-                quoted(text)
-            )
-        }
+        E::UnknownUnit { unit, value, .. } if unit.is_empty() => ParseError::NoUnit {
+            text: quoted(text),
+            value,
+        },
         E::UnknownUnit { unit, .. } => {
             unknown_unit("duration", split_number(text).0, &unit, DURATION_UNITS)
         }
-        E::NumberOverflow => format!("{} is too long or too fine for a duration", quoted(text)),
-        _ => format!("{} is not a duration; write 90s, 4m or 1h30m", quoted(text)),
+        E::NumberOverflow => ParseError::DurationRange(quoted(text)),
+        _ => ParseError::Duration(quoted(text)),
     })
 }
 
 /// The same on a command line, where a bare number is seconds, as it is to `sleep` and `timeout`. A file is read by
 /// others later, and says its unit.
-pub fn parse_seconds(text: &str) -> Result<Duration, String> {
+pub fn parse_seconds(text: &str) -> Result<Duration, ParseError> {
     match text.trim().parse::<f64>() {
-        Ok(seconds) => Duration::try_from_secs_f64(seconds)
-            .map_err(|_| format!("{} is not a duration; write 90s, 4m or 1h30m", quoted(text))),
+        Ok(seconds) => {
+            Duration::try_from_secs_f64(seconds).map_err(|_| ParseError::Duration(quoted(text)))
+        }
         Err(_) => parse_duration(text),
     }
 }
 
 /// "80 KiB/s", "290MiB/h" to bytes per second.
-pub fn parse_bytes_per_second(text: &str) -> Result<f64, String> {
+pub fn parse_bytes_per_second(text: &str) -> Result<f64, ParseError> {
     let text = text.trim();
     let Some((size, per)) = text.split_once('/') else {
-        return Err(format!(
-            "{} is not a rate; write 80KiB/s or 290MiB/h",
-            quoted(text)
-        ));
+        return Err(ParseError::Rate(quoted(text)));
     };
     let per = per.trim();
     let Some((_, seconds)) = RATE_UNITS.iter().find(|(name, _)| *name == per) else {
@@ -105,11 +102,11 @@ pub fn parse_bytes_per_second(text: &str) -> Result<f64, String> {
 }
 
 /// "12.5%" to 0.125; none is negative.
-pub fn parse_percent(text: &str) -> Result<f64, String> {
+pub fn parse_percent(text: &str) -> Result<f64, ParseError> {
     let number = text.trim().strip_suffix('%').map(str::trim_end);
     match number.and_then(|n| n.parse::<f64>().ok()) {
         Some(value) if value.is_finite() && value >= 0.0 => Ok(value / 100.0),
-        _ => Err(format!("{} is not a percentage; write 2.5%", quoted(text))),
+        _ => Err(ParseError::Percentage(quoted(text))),
     }
 }
 
@@ -158,21 +155,20 @@ fn split_number(text: &str) -> (&str, &str) {
     (&text[..end], text[end..].trim())
 }
 
-fn unknown_unit(what: &str, number: &str, unit: &str, known: &[&str]) -> String {
-    match nearest(unit, known.iter().copied()) {
-        Some(near) => {
-            format!(
-                "{} is not a unit of {what}; did you mean {number}{near}?",
-                quoted(unit)
-            )
-        }
-        None => {
-            format!(
-                "{} is not a unit of {what} (known: {})",
-                quoted(unit),
-                known.join(", ")
-            )
-        }
+fn unknown_unit(quantity: &'static str, number: &str, unit: &str, known: &[&str]) -> ParseError {
+    let near = nearest(unit, known.iter().copied());
+    let unit = quoted(unit);
+    match near {
+        Some(near) => ParseError::MisspeltUnit {
+            unit,
+            quantity,
+            suggestion: format!("{number}{near}"),
+        },
+        None => ParseError::UnknownUnit {
+            unit,
+            quantity,
+            known: known.join(", "),
+        },
     }
 }
 
@@ -217,11 +213,16 @@ mod tests {
             ("99999999EiB", "`99999999EiB` is larger than any machine"),
         ];
         for (text, words) in cases {
-            assert_eq!(parse_bytes(text), Err(words.into()), "{text}");
+            assert_eq!(
+                parse_bytes(text).map_err(String::from),
+                Err(words.into()),
+                "{text}"
+            );
         }
         assert!(
             parse_bytes("3 furlongs")
                 .unwrap_err()
+                .to_string()
                 .contains("known: B, kB")
         );
     }
@@ -243,11 +244,16 @@ mod tests {
             ("-5s", "`-5s` is not a duration; write 90s, 4m or 1h30m"),
         ];
         for (text, words) in cases {
-            assert_eq!(parse_duration(text), Err(words.into()), "{text}");
+            assert_eq!(
+                parse_duration(text).map_err(String::from),
+                Err(words.into()),
+                "{text}"
+            );
         }
         assert!(
             parse_duration("99999999999999999999s")
                 .unwrap_err()
+                .to_string()
                 .contains("too long")
         );
     }
@@ -259,7 +265,7 @@ mod tests {
         assert_eq!(parse_seconds("4m"), Ok(Duration::from_secs(240)));
         for text in ["-5", "nan", "inf", "1e300", "soon"] {
             let words = format!("`{text}` is not a duration; write 90s, 4m or 1h30m");
-            assert_eq!(parse_seconds(text), Err(words));
+            assert_eq!(parse_seconds(text).map_err(String::from), Err(words));
         }
     }
 
@@ -271,11 +277,13 @@ mod tests {
         assert!(
             parse_bytes_per_second("80KiB")
                 .unwrap_err()
+                .to_string()
                 .contains("80KiB/s or")
         );
         assert!(
             parse_bytes_per_second("80KiB/hh")
                 .unwrap_err()
+                .to_string()
                 .ends_with("did you mean 80KiB/h?")
         );
         assert_eq!(parse_percent("12.5%"), Ok(0.125));

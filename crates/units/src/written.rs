@@ -63,7 +63,7 @@ impl ByteScale {
     }
 }
 
-/// "1 look", "2,400 looks".
+/// "1 snapshot", "2,400 snapshots".
 pub fn counted(number: u64, one: &str, many: &str) -> String {
     let word = if number == 1 { one } else { many };
     format!("{} {word}", count(number as f64))

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use observe::look::{Role, TimeNs};
 use observe::metric;
 use observe::metric::Metric;
+use observe::snapshot::{Role, TimeNs};
 use record::run::{Process, Run};
 use series::arms::{arm_names, by_replica, replica_id, seconds_between, subjects};
 use series::estimate::Estimate;
@@ -51,10 +51,10 @@ pub struct OwnCost {
     pub cpu: f64,
     pub rss_bytes: f64,
     /// Median and longest look.
-    pub look_ns_p50: f64,
-    pub look_ns_max: f64,
-    pub looks: u64,
-    pub looks_missed: u64,
+    pub snapshot_ns_p50: f64,
+    pub snapshot_ns_max: f64,
+    pub snapshots: u64,
+    pub snapshots_missed: u64,
 }
 
 /// Costs of every arm after `warmup`, in the experiment's order. Rates are over all incarnations of
@@ -122,7 +122,7 @@ fn share_of_rss(replicas: &[Vec<&Process>], part: &str, warmup: Duration) -> Opt
 }
 
 /// What highwater took: CPU of all its processes over the run, the sum of their highest RSS, and
-/// its looks.
+/// its snapshots.
 pub fn own_cost(run: &Run) -> OwnCost {
     let own = by_replica(run, |process| process.role == Role::Highwater);
     let rate = |metric: Metric| -> f64 {
@@ -137,35 +137,37 @@ pub fn own_cost(run: &Run) -> OwnCost {
             .flatten();
         rss.map(|(_, value)| *value).fold(0.0, f64::max)
     };
-    let mut looks: Vec<(TimeNs, f64)> = own
+    let mut snapshots: Vec<(TimeNs, f64)> = own
         .values()
         .flatten()
-        .filter_map(|process| process.samples.get(metric::LOOK_COST.name))
+        .filter_map(|process| process.samples.get(metric::SNAPSHOT_COST.name))
         .flatten()
         .copied()
         .collect();
-    looks.sort_by_key(|(time, _)| *time);
-    let missed = missed_looks(&looks, run.experiment.interval);
-    looks.sort_by(|a, b| a.1.total_cmp(&b.1));
+    snapshots.sort_by_key(|(time, _)| *time);
+    let missed = missed_snapshots(&snapshots, run.experiment.interval);
+    snapshots.sort_by(|a, b| a.1.total_cmp(&b.1));
     OwnCost {
         cpu: (rate(metric::CPU_USER) + rate(metric::CPU_SYSTEM)) / NS_PER_S,
         rss_bytes: own.values().map(|processes| highest(processes)).sum(),
-        look_ns_p50: looks.get(looks.len() / 2).map_or(0.0, |(_, cost)| *cost),
-        look_ns_max: looks.last().map_or(0.0, |(_, cost)| *cost),
-        looks: looks.len() as u64,
-        looks_missed: missed,
+        snapshot_ns_p50: snapshots
+            .get(snapshots.len() / 2)
+            .map_or(0.0, |(_, cost)| *cost),
+        snapshot_ns_max: snapshots.last().map_or(0.0, |(_, cost)| *cost),
+        snapshots: snapshots.len() as u64,
+        snapshots_missed: missed,
     }
 }
 
-/// Looks that the interval promised and that are not there: whole intervals missing from each gap.
-fn missed_looks(looks: &[(TimeNs, f64)], interval: Duration) -> u64 {
+/// Snapshots that the interval promised and that are not there: whole intervals missing from each gap.
+fn missed_snapshots(snapshots: &[(TimeNs, f64)], interval: Duration) -> u64 {
     let interval = interval.as_secs_f64();
     if interval <= 0.0 {
         return 0;
     }
     let missing =
         |pair: &[(TimeNs, f64)]| (seconds_between(pair[0].0, pair[1].0) / interval).round() as u64;
-    looks
+    snapshots
         .windows(2)
         .map(|pair| missing(pair).saturating_sub(1))
         .sum()

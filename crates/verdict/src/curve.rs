@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use super::glance::{DAY_S, GRAINS, Glance, Scaled, View};
+use super::coarse::{CoarseFit, DAY_S, GRAINS, Scaled, View};
 use super::{Label, Rules};
 use series::estimate::Estimate;
 use series::fit::{Candidate, Fit};
 use series::linear::{Guess, Window};
 use series::mixture::{Mixture, Part};
-use series::rest::rests_like_now;
+use series::plateaus::plateaus_like_now;
 use series::shapes::{Bounded, Family};
 use series::student::t_cdf;
 use series::trace::Sketch;
@@ -132,12 +132,12 @@ pub struct Drawn {
 
 /// Forms the opinion; `None` when there are too few bins, or no time passes.
 pub fn opinion(view: &View, rules: &Rules) -> Option<Opinion> {
-    conclude(Glance::at(view, None)?, view, rules)
+    conclude(CoarseFit::at(view, None)?, view, rules)
 }
 
-/// The same, where a first look was taken.
-pub fn conclude(glance: Glance, view: &View, rules: &Rules) -> Option<Opinion> {
-    let (scaled, window, fitted) = glance.fit();
+/// The same, where a coarse fit was made.
+pub fn conclude(coarse: CoarseFit, view: &View, rules: &Rules) -> Option<Opinion> {
+    let (scaled, window, fitted) = coarse.fit();
     if fitted.candidates.is_empty() {
         return None;
     }
@@ -308,7 +308,7 @@ fn weigh(fitted: &Fit, scaled: &Scaled, window: &Window, rules: &Rules) -> Opini
         shift: rules.shift_share * scaled.level / scaled.scale,
         grain: scaled.grain,
         day_seen: scaled.span_s >= 1.5 * DAY_S,
-        rests: rests_like_now(window),
+        rests: plateaus_like_now(window),
     };
     let mut said = Opinion {
         ln_evidence: fitted.ln_evidence,

@@ -1,6 +1,6 @@
 //! Which cycles of the load the readings have: the evidence decides.
 
-use super::glance::{Cycle, DAY_S, Glance, View};
+use super::coarse::{CoarseFit, Cycle, DAY_S, View};
 use series::period::{Period, periods};
 use series::series::Point;
 use series::square::{Square, square};
@@ -28,11 +28,11 @@ const SQUARE_SHARE_MIN: f64 = 0.3;
 /// Below this many bins a turn is as well told by waves.
 const SQUARE_BINS_MIN: f64 = 7.0;
 
-/// The cycles that the evidence wants, with the widest swing of one, and the first look with them.
+/// The cycles that the evidence wants, with the widest swing of one, and the coarse fit with them.
 pub struct Cycles {
     pub taken: Vec<Cycle>,
     pub swing: f64,
-    pub glance: Option<Glance>,
+    pub coarse: Option<CoarseFit>,
     /// The best log evidence so far.
     ahead: f64,
 }
@@ -57,10 +57,10 @@ impl Cycles {
     }
 
     fn none(view: &View) -> Cycles {
-        let glance = Glance::at(view, None);
+        let coarse = CoarseFit::at(view, None);
         Cycles {
-            ahead: evidence(&glance),
-            glance,
+            ahead: evidence(&coarse),
+            coarse,
             taken: Vec::new(),
             swing: 0.0,
         }
@@ -76,12 +76,12 @@ impl Cycles {
         }
     }
 
-    fn look(&self, taken: &[Cycle], view: &View) -> Option<Glance> {
+    fn coarse_fit(&self, taken: &[Cycle], view: &View) -> Option<CoarseFit> {
         let view = View {
             cycles: taken,
             ..view.clone()
         };
-        Glance::at(&view, self.glance.as_ref())
+        CoarseFit::at(&view, self.coarse.as_ref())
     }
 
     fn try_waves(&mut self, period: &Period, view: &View) {
@@ -92,12 +92,12 @@ impl Cycles {
         }
         let mut with = self.taken.clone();
         with.push(Cycle::Waves(period.length_s));
-        let here = self.look(&with, view);
+        let here = self.coarse_fit(&with, view);
         if fast || evidence(&here) > self.ahead + CYCLE_LN {
             if !fast {
                 self.ahead = evidence(&here);
             }
-            (self.taken, self.glance) = (with, here);
+            (self.taken, self.coarse) = (with, here);
             self.swing = self.swing.max(period.swing);
         }
     }
@@ -110,19 +110,19 @@ impl Cycles {
         let other = |c: &&Cycle| !near(c.length_s(), square.length_s);
         let mut with = vec![Cycle::Square(square)];
         with.extend(self.taken.iter().filter(other));
-        let here = self.look(&with, view);
+        let here = self.coarse_fit(&with, view);
         if evidence(&here) > self.ahead + CYCLE_LN {
             self.ahead = evidence(&here);
-            (self.taken, self.glance) = (with, here);
+            (self.taken, self.coarse) = (with, here);
             self.swing = self.swing.max(square.swing);
         }
     }
 }
 
-fn evidence(glance: &Option<Glance>) -> f64 {
-    glance
+fn evidence(coarse: &Option<CoarseFit>) -> f64 {
+    coarse
         .as_ref()
-        .map_or(f64::NEG_INFINITY, Glance::ln_evidence)
+        .map_or(f64::NEG_INFINITY, CoarseFit::ln_evidence)
 }
 
 fn near(a: f64, b: f64) -> bool {

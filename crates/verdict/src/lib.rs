@@ -10,10 +10,10 @@ pub mod audit;
 pub mod backtest;
 pub mod cause;
 pub mod check;
+mod coarse;
 pub mod cost;
 mod curve;
 mod cycles;
-mod glance;
 mod label;
 #[cfg(test)]
 mod long_runs;
@@ -23,13 +23,13 @@ pub mod pair;
 mod restarted_runs;
 mod rules;
 pub mod run;
+mod segmentation;
 pub mod series;
 #[cfg(test)]
 mod short_runs;
 pub mod stall;
 pub mod stop;
 pub mod trace;
-mod ways;
 
 pub use label::Label;
 pub use rules::Rules;

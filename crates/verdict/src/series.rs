@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::curve::{Opinion, estimate};
-use super::ways::{LastLife, Looked, Unseen, look};
+use super::segmentation::{LastLife, Segmented, Unseen, segment};
 use super::{Label, Rules};
 use series::clean::{Cleaned, clean};
 use series::estimate::Estimate;
@@ -64,8 +64,8 @@ pub fn judge(series: &Series, rules: &Rules) -> SeriesVerdict {
             .max(1);
         return refuse(verdict, "too few usable readings", more_readings(more));
     }
-    match look(series, &cleaned.points, rules) {
-        Ok(looked) => speak(verdict, series, &looked, rules),
+    match segment(series, &cleaned.points, rules) {
+        Ok(segmented) => speak(verdict, series, &segmented, rules),
         Err(unseen) => unjudged(verdict, &cleaned.points, unseen, rules),
     }
 }
@@ -192,10 +192,10 @@ fn refuse(mut verdict: SeriesVerdict, rule: &str, needs: String) -> SeriesVerdic
 }
 
 /// The named numbers behind a label.
-fn note(evidence: &mut BTreeMap<String, f64>, looked: &Looked, growth: f64) {
-    let said = &looked.opinion;
-    evidence.insert("incarnations".to_owned(), looked.incarnations as f64);
-    if let Some(life) = looked.alone {
+fn note(evidence: &mut BTreeMap<String, f64>, segmented: &Segmented, growth: f64) {
+    let said = &segmented.opinion;
+    evidence.insert("incarnations".to_owned(), segmented.incarnations as f64);
+    if let Some(life) = segmented.alone {
         evidence.insert("judged_from_s".to_owned(), life.since_s);
         // Of those that were judged.
         evidence.insert("n".to_owned(), life.readings as f64);
@@ -222,17 +222,17 @@ fn note(evidence: &mut BTreeMap<String, f64>, looked: &Looked, growth: f64) {
 fn speak(
     mut verdict: SeriesVerdict,
     series: &Series,
-    looked: &Looked,
+    segmented: &Segmented,
     rules: &Rules,
 ) -> SeriesVerdict {
-    let said = &looked.opinion;
+    let said = &segmented.opinion;
     let (label, weight) = said.weights.leader();
     verdict.confidence = weight;
     verdict.level = estimate(&said.level, rules.interval);
     let growth = said.growth_share.mean();
-    note(&mut verdict.evidence, looked, growth);
-    verdict.period_s = looked.period_s;
-    verdict.label = if label == Label::Flat && looked.saw {
+    note(&mut verdict.evidence, segmented, growth);
+    verdict.period_s = segmented.period_s;
+    verdict.label = if label == Label::Flat && segmented.saw {
         Label::Sawtooth
     } else {
         label
@@ -253,7 +253,7 @@ fn speak(
     if weight < least || side < bar {
         verdict.label = Label::Insufficient;
         verdict.rule = undecided(label, (weight, side, said.weights.open), (least, bar));
-        verdict.rule += &since_restart(series, looked);
+        verdict.rule += &since_restart(series, segmented);
         verdict.needs = Some(needs(said, rules));
         return verdict;
     }
@@ -261,7 +261,7 @@ fn speak(
         verdict.confidence = weight / (1.0 - said.weights.open).max(weight);
     }
     verdict.rule = rule_of(verdict.label, growth, rules);
-    verdict.rule += &since_restart(series, looked);
+    verdict.rule += &since_restart(series, segmented);
     match label {
         Label::Plateauing => verdict.asymptote = estimate(&said.asymptote, rules.interval),
         Label::Stepped => verdict.steps.clone_from(&said.steps),
@@ -272,8 +272,8 @@ fn speak(
 }
 
 /// What is said beside the rule where the incarnation that runs now was judged alone.
-fn since_restart(series: &Series, looked: &Looked) -> String {
-    let Some(life) = looked.alone else {
+fn since_restart(series: &Series, segmented: &Segmented) -> String {
+    let Some(life) = segmented.alone else {
         return String::new();
     };
     let end_s = series

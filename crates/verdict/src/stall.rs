@@ -130,7 +130,7 @@ mod tests {
             culprit: Culprit {
                 tid: 0,
                 kind: LeafKind::Unseen,
-                doing: 0,
+                activity: 0,
                 stack: 0,
                 release: 0,
                 held: 0,

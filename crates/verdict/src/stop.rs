@@ -1,10 +1,10 @@
-//! When to stop: at every look, "decided" or "undecided, about N more hours".
+//! When to stop: at every analysis, "decided" or "undecided, about N more hours".
 //!
-//! Valid under repeated looks, by a union bound. Looks are grouped into stages: a stage begins whenever
+//! Valid under repeated analyses, by a union bound. Analyses are grouped into stages: a stage begins whenever
 //! the window has grown by a quarter, so a run of any length has few. Stage k of pair j of m may err with
 //! probability `alpha / (m k (k + 1))`; summed over all stages and pairs that is at most alpha, whatever
-//! the dependence between looks. Only the first look of a stage may decide; looks between change nothing.
-//! What a bound at one look assumes is what the interval of a pair assumes: processes of an arm are
+//! the dependence between analyses. Only the first analysis of a stage may decide; analyses between change nothing.
+//! What a bound at one analysis assumes is what the interval of a pair assumes: processes of an arm are
 //! independent, and their logarithms are about normal.
 
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ const BOUNDED_SURE: f64 = 0.9;
 /// Longer than this many times the run so far is not forecast.
 const FORECAST_MAX: f64 = 8.0;
 
-/// The state of a run under repeated looks. Keep it from look to look (it is small and can be stored).
+/// The state of a run under repeated analyses. Keep it from analysis to analysis (it is small and can be stored).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stages {
     /// Window at which the last stage began, seconds; 0 before the first.
@@ -32,7 +32,7 @@ pub struct Stages {
     pub count: u32,
     /// Pairs settled so far: never reopened, in the order in which they were settled.
     pub settled: Vec<Settled>,
-    /// Joint error probability over all pairs and looks.
+    /// Joint error probability over all pairs and analyses.
     pub alpha: f64,
 }
 
@@ -69,7 +69,7 @@ pub struct StopVerdict {
     pub more_s: Option<f64>,
     /// What would decide it otherwise.
     pub needs: Option<String>,
-    /// Error probability spent on each pair at this look.
+    /// Error probability spent on each pair at this analysis.
     pub alpha_now: f64,
 }
 
@@ -81,9 +81,9 @@ struct Band {
     hi: f64,
 }
 
-/// One look. `window_s` is the time over which the arms were judged, `horizon_s` how far beyond now the
+/// One analysis. `window_s` is the time over which the arms were judged, `horizon_s` how far beyond now the
 /// decision must hold (the time until the next deploy, say; 0 asks about now).
-pub fn look(
+pub fn evaluate(
     stages: &mut Stages,
     arms: &[ArmVerdict],
     window_s: f64,
@@ -376,20 +376,20 @@ mod tests {
     fn clearly_different_arms_are_decided_and_stay_so() {
         let arms = [arm_of("low", 1, 40.0, 4), arm_of("high", 2, 80.0, 4)];
         let mut stages = Stages::default();
-        let v = look(&mut stages, &arms, 240.0, 0.0, &Rules::default());
+        let v = evaluate(&mut stages, &arms, 240.0, 0.0, &Rules::default());
         assert!(v.decided, "{v:?}");
         assert_eq!(v.words, "decided: low < high");
-        assert!(look(&mut stages, &arms, 250.0, 0.0, &Rules::default()).decided);
+        assert!(evaluate(&mut stages, &arms, 250.0, 0.0, &Rules::default()).decided);
         assert_eq!(stages.count, 1);
     }
 
     #[test]
     fn equal_arms_with_little_spread_are_the_same_and_with_much_stay_open() {
         let twin = [arm_of("a", 3, 60.0, 12), arm_of("b", 4, 60.0, 12)];
-        let v = look(&mut Stages::default(), &twin, 240.0, 0.0, &Rules::default());
+        let v = evaluate(&mut Stages::default(), &twin, 240.0, 0.0, &Rules::default());
         assert!(v.decided && v.words.contains('='), "{v:?}");
         let few = [arm_of("a", 5, 60.0, 2), arm_of("b", 6, 61.0, 2)];
-        let v = look(&mut Stages::default(), &few, 240.0, 0.0, &Rules::default());
+        let v = evaluate(&mut Stages::default(), &few, 240.0, 0.0, &Rules::default());
         assert!(!v.decided && v.needs.is_some(), "{v:?}");
     }
 
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_looks_at_equal_arms_rarely_order_them() {
+    fn repeated_analyses_of_equal_arms_rarely_order_them() {
         // 400 experiments of 15 stages each with fresh processes at each (the worst case); the joint
         // error allowed is 5 %, here with a margin of three deviations of the count.
         let wrong = (0..400u64)
@@ -433,7 +433,7 @@ mod tests {
                 for k in 1..=15 {
                     let arms = [made("x", &mut dice, 4), made("y", &mut dice, 4)];
                     let window_s = 240.0 * (1.01 * STAGE_GROWTH).powi(k);
-                    look(&mut stages, &arms, window_s, 0.0, &Rules::default());
+                    evaluate(&mut stages, &arms, window_s, 0.0, &Rules::default());
                 }
                 assert_eq!(stages.count, 15);
                 stages.settled.iter().any(|s| !s.same)
@@ -444,7 +444,7 @@ mod tests {
 
     #[test]
     fn one_arm_is_decided_by_its_label() {
-        let v = look(
+        let v = evaluate(
             &mut Stages::default(),
             &[arm_of("a", 3, 60.0, 3)],
             240.0,
@@ -452,6 +452,6 @@ mod tests {
             &Rules::default(),
         );
         assert!(v.decided, "{v:?}");
-        assert!(!look(&mut Stages::default(), &[], 240.0, 0.0, &Rules::default()).decided);
+        assert!(!evaluate(&mut Stages::default(), &[], 240.0, 0.0, &Rules::default()).decided);
     }
 }

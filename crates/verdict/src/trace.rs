@@ -2,7 +2,7 @@
 //! readings. It comes from the candidates that gave the verdict, by their weights.
 
 use super::Rules;
-use super::ways::look;
+use super::segmentation::segment;
 use series::clean::clean;
 use series::mixture::Mixture;
 use series::series::Series;
@@ -30,7 +30,7 @@ pub struct Trace {
 /// The curve behind the verdict of this series, and `ahead_s` seconds beyond its end; `None` where nothing
 /// could be fitted. The interval is that of the level (`rules.interval`), not of single readings.
 pub fn trace(series: &Series, ahead_s: f64, rules: &Rules) -> Option<Trace> {
-    let drawn = look(series, &clean(series).points, rules)
+    let drawn = segment(series, &clean(series).points, rules)
         .ok()?
         .opinion
         .drawn;

@@ -1,5 +1,5 @@
 //! `highwater collect` (hidden): the collector of a run. Looks at every process once per interval and writes one
-//! transaction per look. It owns nothing: killed at any time, it loses at most the look it was in.
+//! transaction per snapshot. It owns nothing: killed at any time, it loses at most the snapshot it was in.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -16,13 +16,13 @@ use super::stalls::series::{self, StallSeries};
 use experiment::service::end_left_behind;
 use observe::clock::{Clock, RealClock};
 use observe::collector::{Observer, Options};
-use observe::look::{Event, EventKind, Look, ProcessId, TimeNs};
 use observe::metric;
 use observe::proc::ProcRoot;
+use observe::snapshot::{Event, EventKind, ProcessId, Snapshot, TimeNs};
 use observe::watched::Carried;
 use record::{Folder, Reader, RecordError, Recorder};
 
-/// How soon a dead supervisor or a request to stop is noticed between two looks.
+/// How soon a dead supervisor or a request to stop is noticed between two snapshots.
 const NOTICE: Duration = Duration::from_millis(100);
 
 /// Look at the processes of a run (used by `run` itself)
@@ -50,8 +50,8 @@ pub fn run(args: &CollectArgs) -> anyhow::Result<u8> {
     }
     let mut collector = Collector::open(&folder)?;
     loop {
-        collector.look()?;
-        let next = collector.next_look();
+        collector.snapshot()?;
+        let next = collector.next_snapshot();
         while collector.clock.now() < next {
             if stop.load(Ordering::Relaxed) {
                 collector.finish()?;
@@ -111,32 +111,32 @@ impl Collector {
         })
     }
 
-    fn look(&mut self) -> anyhow::Result<()> {
+    fn snapshot(&mut self) -> anyhow::Result<()> {
         let targets = self
             .reader
             .targets()
             .context("reading which processes to sample")?;
-        let mut look = self.observer.look(self.clock.now(), &targets);
+        let mut snapshot = self.observer.snapshot(self.clock.now(), &targets);
         if let Some(heap) = &mut self.heap {
-            heap.add(&mut look, &targets);
+            heap.add(&mut snapshot, &targets);
         }
         if let Some(stalls) = &mut self.stalls {
-            stalls.add(&mut look, &targets);
+            stalls.add(&mut snapshot, &targets);
         }
-        let written = self.recorder.look(&look);
+        let written = self.recorder.snapshot(&snapshot);
         self.pass(written)
     }
 
-    /// The last look; then, while the processes still run, what their heaps' growth comes to.
+    /// The last snapshot; then, while the processes still run, what their heaps' growth comes to.
     fn finish(&mut self) -> anyhow::Result<()> {
         if let Some(stalls) = &mut self.stalls {
             stalls.finish();
         }
-        self.look()?;
+        self.snapshot()?;
         let Some(heap) = &mut self.heap else {
             return Ok(());
         };
-        let mut last = Look::at(self.clock.now());
+        let mut last = Snapshot::at(self.clock.now());
         heap.finish(&mut last);
         let facts = self.recorder.facts(last.time, &last.facts);
         self.pass(facts)?;
@@ -147,7 +147,8 @@ impl Collector {
         Ok(())
     }
 
-    /// A full disk, or one that stands still, costs looks and not the run: said once, tried again at the next look.
+    /// A full disk, or one that stands still, costs snapshots and not the run: said once, tried again at the next
+    /// snapshot.
     fn pass(&mut self, written: Result<(), RecordError>) -> anyhow::Result<()> {
         match written {
             Ok(()) => self.full = false,
@@ -161,14 +162,14 @@ impl Collector {
         Ok(())
     }
 
-    /// Looks stand on a grid from the beginning of the run; one that took too long is not made up for.
-    fn next_look(&self) -> TimeNs {
+    /// Snapshots stand on a grid from the beginning of the run; one that took too long is not made up for.
+    fn next_snapshot(&self) -> TimeNs {
         let passed = self.clock.now().0 - self.begun.0;
         TimeNs(self.begun.0 + (passed / self.interval_ns + 1) * self.interval_ns)
     }
 
     fn supervisor_died(&mut self, folder: &Folder) -> anyhow::Result<u8> {
-        self.look()?;
+        self.snapshot()?;
         let ended = end_left_behind(folder.path())?;
         let words = if ended.is_empty() {
             "the supervisor was killed; none of its processes was left".to_owned()

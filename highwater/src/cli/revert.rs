@@ -40,7 +40,7 @@ pub struct RevertArgs {
     /// Discard edits that were made to the drop-ins since
     #[arg(long)]
     pub force: bool,
-    /// Print one JSON object (highwater.adopt/1) instead of text
+    /// Print one JSON object (highwater.adopt/2) instead of text
     #[arg(long)]
     pub json: bool,
     /// Another root of the file system, for tests

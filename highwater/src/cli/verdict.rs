@@ -91,7 +91,7 @@ pub struct VerdictArgs {
         conflicts_with_all = ["plot", "at", "arms", "pairs", "all_pairs", "control", "strict"]
     )]
     pub backtest: Option<f64>,
-    /// Print JSON lines (highwater.verdict/1) instead of text
+    /// Print JSON lines (highwater.verdict/2) instead of text
     #[arg(long)]
     pub json: bool,
     /// Exit with 1 if the audit refuses an arm

@@ -44,7 +44,7 @@ fn adopted_proved_judged_and_taken_back_byte_for_byte() {
     let said = stage.adopt(&["--yes", "--json"]);
     assert_eq!(said.code, 0, "{said:?}");
     let answer = said.json();
-    assert_eq!(answer["schema"], "highwater.adopt/1");
+    assert_eq!(answer["schema"], "highwater.adopt/2");
     assert_eq!(answer["outcome"], "adopted");
     let proofs = answer["proofs"].as_array().unwrap();
     assert_eq!(proofs.len(), 3);
@@ -56,7 +56,7 @@ fn adopted_proved_judged_and_taken_back_byte_for_byte() {
     assert_eq!(status[0]["stage"], "adopted");
     assert_eq!(status[0]["running_arm"], 3);
     assert_eq!(status[0]["judged"]["standing"], "too-early");
-    assert_eq!(status[0]["judged"]["looks"], 1);
+    assert_eq!(status[0]["judged"]["snapshots"], 1);
     assert_eq!(status[0]["prediction"]["instances"], 3);
 
     let dry = stage.highwater(&["revert"]);
@@ -83,7 +83,7 @@ fn a_fleet_that_was_watched_is_holding_and_one_that_runs_something_else_is_not()
     let mut last = stage.highwater(&["adopt", "--status"]);
     assert_eq!(last.code, 3, "{last:?}");
     assert!(last.out.contains("too early to say"), "{last:?}");
-    // The run measured for three seconds: half of that, and eight looks, are enough.
+    // The run measured for three seconds: half of that, and eight snapshots, are enough.
     for _ in 0..60 {
         if last.code != 3 {
             break;

@@ -118,7 +118,7 @@ fn a_static_program_without_symbols_is_blind_or_told_by_headers() {
         json["probe_absent"].as_str().unwrap().contains("static"),
         "{json:#}"
     );
-    // Some looks may find the heap by its headers: then it grows, and nobody can say where.
+    // Some snapshots may find the heap by its headers: then it grows, and nobody can say where.
     let next = json["verdict"]["next_step"].as_str().unwrap();
     match cause(&json) {
         "filling" => assert_eq!(json["sites"], serde_json::json!([]), "{json:#}"),

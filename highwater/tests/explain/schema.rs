@@ -1,4 +1,4 @@
-//! `highwater.explain/1`, field by field: what docs/reference/explain.md promises to a program that reads it.
+//! `highwater.explain/2`, field by field: what docs/reference/explain.md promises to a program that reads it.
 
 use serde_json::Value;
 
@@ -32,9 +32,9 @@ const OF_WHICH: [&str; 2] = ["lazy_free", "huge_pages"];
 /// What is wrong with an explanation, a line each; empty when it is as promised.
 pub fn faults(json: &Value) -> Vec<String> {
     let mut faults = Faults::default();
-    faults.require(json["schema"] == "highwater.explain/1", "schema", json);
+    faults.require(json["schema"] == "highwater.explain/2", "schema", json);
     verdict(&json["verdict"], &mut faults);
-    for key in ["rss_bytes", "looks", "pid"] {
+    for key in ["rss_bytes", "snapshots", "pid"] {
         faults.require(json[key].is_u64(), key, &json[key]);
     }
     faults.require(is_share(&json["coverage"]), "coverage", &json["coverage"]);

@@ -81,7 +81,7 @@ pub fn explain(words: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Times the duration that a busy machine gets when there were too few looks to judge growth.
+/// Times the duration that a busy machine gets when there were too few snapshots to judge growth.
 const LONGER: [u64; 3] = [1, 3, 9];
 
 /// A probe without optimisation costs ten times as much, and so does a breakpoint in a virtual machine: within the

@@ -98,7 +98,7 @@ fn the_page_has_the_kernels_numbers() {
 }
 
 #[test]
-fn scrapes_in_a_hurry_get_one_look() {
+fn scrapes_in_a_hurry_get_one_snapshot() {
     let (scene, process) = (Scene::new(), sleeper("hw-hurry"));
     let pid = process.0.id().to_string();
     let endpoint = Endpoint::start(&scene, &["--pid", &pid, "--interval", "1h"]);

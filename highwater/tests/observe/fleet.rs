@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use observe::look::{Event, EventKind, Role};
+use observe::snapshot::{Event, EventKind, Role};
 use record::run::Run;
 use serde_json::Value;
 
@@ -133,7 +133,7 @@ fn labels(run: &Value) -> BTreeMap<String, Vec<String>> {
     .collect()
 }
 
-/// No hole in its looks.
+/// No hole in its snapshots.
 fn is_whole(run: &Value) -> bool {
     let findings = run["findings"].as_array().expect("findings").iter();
     !findings
@@ -318,9 +318,9 @@ fn what_a_store_got_while_nobody_could_ask_is_read_afterwards() {
     wait_for_samples(&store, 3.0);
     let door = Door::before(&store);
     let child = scene.start(&remote("45s", &door.url), &["--quiet"]);
-    let looks = || scene.record().last.0;
-    wait("some looks", || {
-        (looks() - scene.record().begun.0 > 5_000_000_000).then_some(())
+    let snapshots = || scene.record().last.0;
+    wait("some snapshots", || {
+        (snapshots() - scene.record().begun.0 > 5_000_000_000).then_some(())
     });
     door.close();
     wait("the outage to be said", || {
@@ -337,7 +337,7 @@ fn what_a_store_got_while_nobody_could_ask_is_read_afterwards() {
         );
         (count >= 2.0).then_some(())
     });
-    let before = looks();
+    let before = snapshots();
     door.open_again();
     let ended = said(child.wait_with_output().expect("its end"));
     assert_eq!(ended.code, scene.verdict_code(), "{ended:?}");
@@ -376,10 +376,10 @@ fn has_what_the_store_has(run: &Run, store: &Store) {
         .iter()
         .filter(|p| p.role == Role::Subject && p.arm == "tight")
     {
-        let looks = process.samples["rss_bytes"]
+        let snapshots = process.samples["rss_bytes"]
             .iter()
             .map(|(time, _)| time.0 as f64 / 1e9);
-        let looks: Vec<f64> = looks.collect();
+        let snapshots: Vec<f64> = snapshots.collect();
         let held = readings(store, process.pid);
         let held: Vec<f64> = held
             .into_iter()
@@ -387,10 +387,12 @@ fn has_what_the_store_has(run: &Run, store: &Store) {
             .collect();
         assert!(held.len() > 10, "{held:?}");
         for t in held {
-            let found = looks.iter().any(|look| (t..t + 1.001).contains(look));
+            let found = snapshots
+                .iter()
+                .any(|snapshot| (t..t + 1.001).contains(snapshot));
             assert!(
                 found,
-                "{t} of pid {} is in the store and not in {looks:?}",
+                "{t} of pid {} is in the store and not in {snapshots:?}",
                 process.pid
             );
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use observe::look::Role;
+use observe::snapshot::Role;
 use record::run::Run;
 
 use super::dashboard::dashboard_expressions;
@@ -120,7 +120,7 @@ fn two_hosts_are_one_experiment(package_name: &str, store_at: StoreAt, net: u8) 
     });
     let scene = Scene::new();
     let child = scene.start(&remote("60s", &url), &["--json", "--quiet"]);
-    wait("some looks", || {
+    wait("some snapshots", || {
         let run = scene.record();
         (run.last.0 - run.begun.0 > 12_000_000_000).then_some(())
     });

@@ -1,4 +1,4 @@
-//! Real processes to look at, and what a look says of them.
+//! Real processes to look at, and what a snapshot says of them.
 #![allow(dead_code)] // each test binary uses its part
 
 use std::io::{BufRead, BufReader, Write};
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 
-use observe::look::{Expected, Look, ProcessId, Role, Target};
 use observe::metric::Metric;
 use observe::proc::{ProcRoot, read_start_ticks};
+use observe::snapshot::{Expected, ProcessId, Role, Snapshot, Target};
 
 pub const SECOND: i64 = 1_000_000_000;
 
@@ -145,23 +145,29 @@ pub fn spawn_c(source: &str, flags: &[&str]) -> Child {
     child
 }
 
-pub fn value(look: &Look, process: i64, metric: Metric) -> Option<f64> {
-    let found = |sample: &&observe::look::Sample| {
+pub fn value(snapshot: &Snapshot, process: i64, metric: Metric) -> Option<f64> {
+    let found = |sample: &&observe::snapshot::Sample| {
         sample.process == ProcessId(process) && sample.metric == metric.name
     };
-    look.samples.iter().find(found).map(|sample| sample.value)
+    snapshot
+        .samples
+        .iter()
+        .find(found)
+        .map(|sample| sample.value)
 }
 
-pub fn values(looks: &[Look], process: i64, metric: Metric) -> Vec<f64> {
-    looks
+pub fn values(snapshots: &[Snapshot], process: i64, metric: Metric) -> Vec<f64> {
+    snapshots
         .iter()
-        .filter_map(|look| value(look, process, metric))
+        .filter_map(|snapshot| value(snapshot, process, metric))
         .collect()
 }
 
-pub fn fact<'a>(look: &'a Look, process: i64, key: &str) -> Option<&'a str> {
-    let found = |fact: &&observe::look::Fact| fact.process == ProcessId(process) && fact.key == key;
-    look.facts
+pub fn fact<'a>(snapshot: &'a Snapshot, process: i64, key: &str) -> Option<&'a str> {
+    let found =
+        |fact: &&observe::snapshot::Fact| fact.process == ProcessId(process) && fact.key == key;
+    snapshot
+        .facts
         .iter()
         .find(found)
         .map(|fact| fact.value.as_str())

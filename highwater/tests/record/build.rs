@@ -1,11 +1,11 @@
-//! Runs to write: an experiment, processes, looks.
+//! Runs to write: an experiment, processes, snapshots.
 
 use std::path::Path;
 
 use experiment::file::{Experiment, parse_experiment};
 use observe::clock::Anchor;
-use observe::look::{
-    Event, EventKind, Expected, Fact, HistogramRow, Look, ProcessId, Role, Sample, TimeNs,
+use observe::snapshot::{
+    Event, EventKind, Expected, Fact, HistogramRow, ProcessId, Role, Sample, Snapshot, TimeNs,
 };
 use record::run::Machine;
 use record::{Folder, NewProcess, Recorder};
@@ -82,7 +82,7 @@ pub fn started(recorder: &mut Recorder, arm: &str, replica: u32) -> ProcessId {
     recorder.process_started(&process).expect("a process")
 }
 
-/// Time of look number `n`.
+/// Time of snapshot number `n`.
 pub fn time(n: i64) -> TimeNs {
     TimeNs(BEGUN + n * SECOND)
 }
@@ -95,8 +95,8 @@ pub fn sample(process: ProcessId, metric: &str, value: f64) -> Sample {
     }
 }
 
-/// A look without facts, histograms and events: `rss_bytes` and `cpu_user_ns` of each process.
-pub fn look(n: i64, processes: &[ProcessId]) -> Look {
+/// A snapshot without facts, histograms and events: `rss_bytes` and `cpu_user_ns` of each process.
+pub fn snapshot(n: i64, processes: &[ProcessId]) -> Snapshot {
     let samples = processes
         .iter()
         .flat_map(|p| {
@@ -107,7 +107,7 @@ pub fn look(n: i64, processes: &[ProcessId]) -> Look {
             ]
         })
         .collect();
-    Look {
+    Snapshot {
         time: time(n),
         samples,
         facts: vec![],

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use observe::look::{EventKind, ProcessId};
+use observe::snapshot::{EventKind, ProcessId};
 use record::{ReadOptions, Reader, RecordError, Recorder};
 
-use crate::build::{begin, event, look, started};
+use crate::build::{begin, event, snapshot, started};
 use testkit::skipped;
 
 /// A small file system of its own, gone at the end.
@@ -56,11 +56,11 @@ impl Drop for Small {
     }
 }
 
-/// Looks until one fails: how many did not, and why it did.
+/// Snapshots until one fails: how many did not, and why it did.
 fn fill(recorder: &mut Recorder, ids: &[ProcessId]) -> (i64, RecordError) {
     let mut written = 0;
     loop {
-        match recorder.look(&look(written + 1, ids)) {
+        match recorder.snapshot(&snapshot(written + 1, ids)) {
             Ok(()) => written += 1,
             Err(error) => return (written, error),
         }
@@ -89,17 +89,17 @@ fn a_full_disk_loses_nothing_recorded() {
         "{words}"
     );
 
-    let looks = || -> usize {
+    let snapshots = || -> usize {
         let run = Reader::read(&folder, &ReadOptions::metrics(["rss_bytes"]))
             .expect("readable while full");
         assert_eq!(run.processes.len(), 20);
         run.processes[19].samples["rss_bytes"].len()
     };
-    assert_eq!(looks() as i64, written, "something recorded was lost");
+    assert_eq!(snapshots() as i64, written, "something recorded was lost");
     for n in 2..=4 {
         assert!(
             recorder
-                .look(&look(written + n, &ids))
+                .snapshot(&snapshot(written + n, &ids))
                 .expect_err("still full")
                 .may_pass()
         );
@@ -108,25 +108,29 @@ fn a_full_disk_loses_nothing_recorded() {
     let _ = recorder.event(&event(written, None, EventKind::Note, &"x".repeat(100_000)));
 
     std::fs::remove_file(&ballast).expect("room");
-    recorder.look(&look(written + 5, &ids)).expect("room again");
-    assert_eq!(looks() as i64, written + 1);
+    recorder
+        .snapshot(&snapshot(written + 5, &ids))
+        .expect("room again");
+    assert_eq!(snapshots() as i64, written + 1);
     let run = Reader::read(&folder, &ReadOptions::metrics([])).expect("a run");
     let told = run
         .events
         .iter()
-        .find(|event| event.kind == EventKind::LooksLost)
+        .find(|event| event.kind == EventKind::SnapshotsLost)
         .expect("told");
     assert!(
         told.words.starts_with("the disk was full: 4 snapshots"),
         "{}",
         told.words
     );
-    recorder.look(&look(written + 6, &ids)).expect("and on");
+    recorder
+        .snapshot(&snapshot(written + 6, &ids))
+        .expect("and on");
     let run = Reader::read(&folder, &ReadOptions::metrics([])).expect("a run");
     let told = run
         .events
         .iter()
-        .filter(|event| event.kind == EventKind::LooksLost)
+        .filter(|event| event.kind == EventKind::SnapshotsLost)
         .count();
     assert_eq!(told, 1, "said once");
 }
@@ -156,17 +160,17 @@ fn a_run_on_a_read_only_disk_is_read() {
     };
     let (folder, mut finished) = begin(&disk.path().join("runs"));
     let id = started(&mut finished, "glibc", 1);
-    finished.look(&look(1, &[id])).expect("a look");
+    finished.snapshot(&snapshot(1, &[id])).expect("a snapshot");
     let end = record::run::RunEnd {
         time: crate::build::time(2),
         words: "done".into(),
     };
     finished.ended(&end).expect("the end");
     drop(finished);
-    // A copy of a run that was killed: its last looks are still in the log beside the file.
+    // A copy of a run that was killed: its last snapshots are still in the log beside the file.
     let (killed, mut recorder) = begin(&disk.path().join("runs"));
     let id = started(&mut recorder, "glibc", 1);
-    recorder.look(&look(1, &[id])).expect("a look");
+    recorder.snapshot(&snapshot(1, &[id])).expect("a snapshot");
     let copy = disk.path().join("runs/2026-11-21-copy-1");
     std::fs::create_dir(&copy).expect("a folder");
     for name in ["run.db", "run.db-wal"] {
@@ -195,20 +199,20 @@ fn a_run_on_a_read_only_disk_is_read() {
 
 /// A disk that stands still looks like this: whoever writes holds the record for longer than anybody waits.
 #[test]
-fn a_record_that_is_held_for_long_loses_looks_and_not_the_run() {
+fn a_record_that_is_held_for_long_loses_snapshots_and_not_the_run() {
     let runs = tempfile::tempdir().expect("a folder");
     let (folder, mut recorder) = begin(runs.path());
     let id = started(&mut recorder, "glibc", 1);
     let holder = rusqlite::Connection::open(folder.database()).expect("the file");
     holder.execute_batch("BEGIN IMMEDIATE").expect("held");
-    let error = recorder.look(&look(1, &[id])).expect_err("held");
+    let error = recorder.snapshot(&snapshot(1, &[id])).expect_err("held");
     assert!(error.may_pass(), "{error}");
     assert!(error.to_string().contains("goes on when it can"), "{error}");
     holder.execute_batch("COMMIT").expect("let go");
-    recorder.look(&look(2, &[id])).expect("free again");
+    recorder.snapshot(&snapshot(2, &[id])).expect("free again");
     let run = Reader::read(&folder, &ReadOptions::metrics(["rss_bytes"])).expect("a run");
     assert_eq!(run.processes[0].samples["rss_bytes"].len(), 1);
-    let told = |event: &observe::look::Event| {
+    let told = |event: &observe::snapshot::Event| {
         event
             .words
             .starts_with("the record could not be written: 1 snapshots")

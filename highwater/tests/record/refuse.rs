@@ -4,7 +4,7 @@ use std::path::Path;
 
 use record::{Folder, ReadOptions, Reader, Recorder, SCHEMA};
 
-use crate::build::{begin, look, started};
+use crate::build::{begin, snapshot, started};
 
 /// What reading the folder says; writing must refuse it as well.
 fn words(folder: &Path) -> String {
@@ -26,7 +26,7 @@ fn record() -> Vec<u8> {
     let runs = tempfile::tempdir().expect("a folder");
     let (folder, mut recorder) = begin(runs.path());
     let id = started(&mut recorder, "glibc", 1);
-    (1..=2000).for_each(|n| recorder.look(&look(n, &[id])).expect("a look"));
+    (1..=2000).for_each(|n| recorder.snapshot(&snapshot(n, &[id])).expect("a snapshot"));
     drop(recorder);
     std::fs::read(folder.database()).expect("a file")
 }

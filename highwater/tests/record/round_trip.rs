@@ -2,13 +2,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use experiment::file::redact::redact_experiment;
-use observe::look::{EventKind, ProcessId, Role, TimeNs};
+use observe::snapshot::{EventKind, ProcessId, Role, TimeNs};
 use record::folder::list;
 use record::run::RunEnd;
-use record::{EventId, FindingRow, Folder, LookId, ReadOptions, Reader, Recorder, export};
+use record::{EventId, FindingRow, Folder, ReadOptions, Reader, Recorder, SnapshotId, export};
 
 use crate::build::{
-    begin, clock, event, experiment, fact, histogram, look, machine, sample, started, time,
+    begin, clock, event, experiment, fact, histogram, machine, sample, snapshot, started, time,
 };
 
 #[test]
@@ -17,7 +17,7 @@ fn what_is_written_comes_back() {
     let (folder, mut recorder) = begin(runs.path());
     let a = started(&mut recorder, "glibc", 1);
     let b = started(&mut recorder, "jemalloc", 1);
-    let mut first = look(1, &[a, b]);
+    let mut first = snapshot(1, &[a, b]);
     first
         .samples
         .push(sample(a, "openmetrics:x{le=\"0.5\",who=\"a,b\"}", 0.125));
@@ -32,10 +32,10 @@ fn what_is_written_comes_back() {
         EventKind::Ready,
         "ready after \x1b[31m2 s",
     )];
-    recorder.look(&first).expect("a look");
-    let mut second = look(2, &[a, b]);
+    recorder.snapshot(&first).expect("a snapshot");
+    let mut second = snapshot(2, &[a, b]);
     second.facts = vec![fact(a, "allocator.version", "glibc 2.37")];
-    recorder.look(&second).expect("a look");
+    recorder.snapshot(&second).expect("a snapshot");
     recorder
         .event(&event(3, None, EventKind::OomKilled, "http://u:p@h died"))
         .expect("an event");
@@ -157,7 +157,7 @@ fn the_loop_reads_only_what_is_new() {
     let a = started(&mut recorder, "glibc", 1);
     let b = started(&mut recorder, "glibc", 2);
     let reader = Reader::open(&folder).expect("a reader");
-    assert_eq!(reader.last_look().expect("looks"), None);
+    assert_eq!(reader.last_snapshot().expect("snapshots"), None);
     let targets = reader.targets().expect("targets");
     assert_eq!(targets.len(), 2);
     assert_eq!(targets[0].pid, 1001);
@@ -167,10 +167,12 @@ fn the_loop_reads_only_what_is_new() {
         Some(std::path::Path::new("/tmp/lines"))
     );
     for n in 1..=3 {
-        recorder.look(&look(n, &[a, b])).expect("a look");
+        recorder
+            .snapshot(&snapshot(n, &[a, b]))
+            .expect("a snapshot");
     }
     let (rows, upto) = reader
-        .samples_since(LookId::default(), &["rss_bytes"])
+        .samples_since(SnapshotId::default(), &["rss_bytes"])
         .expect("rows");
     assert_eq!(rows.len(), 6);
     assert!(rows.is_sorted_by_key(|row| row.time));
@@ -179,7 +181,7 @@ fn the_loop_reads_only_what_is_new() {
         []
     );
     recorder.process_ended(b, time(4), None).expect("an end");
-    recorder.look(&look(4, &[a])).expect("a look");
+    recorder.snapshot(&snapshot(4, &[a])).expect("a snapshot");
     let (rows, _) = reader
         .samples_since(upto, &["rss_bytes", "unheard"])
         .expect("rows");
@@ -208,14 +210,14 @@ fn the_loop_reads_only_what_is_new() {
 }
 
 #[test]
-fn options_choose_metrics_and_thin_out_looks() {
+fn options_choose_metrics_and_thin_out_snapshots() {
     let runs = tempfile::tempdir().expect("a folder");
     let (folder, mut recorder) = begin(runs.path());
     let a = started(&mut recorder, "glibc", 1);
     for n in 0..100 {
-        let mut look = look(n, &[a]);
-        look.histograms = vec![histogram(a, n)];
-        recorder.look(&look).expect("a look");
+        let mut snapshot = snapshot(n, &[a]);
+        snapshot.histograms = vec![histogram(a, n)];
+        recorder.snapshot(&snapshot).expect("a snapshot");
     }
     let read = |options: &ReadOptions| Reader::read(&folder, options).expect("a run");
     let rss = ReadOptions::metrics(["rss_bytes"]);
@@ -258,10 +260,10 @@ fn of_two_samples_at_once_the_later_counts() {
     let runs = tempfile::tempdir().expect("a folder");
     let (folder, mut recorder) = begin(runs.path());
     let a = started(&mut recorder, "glibc", 1);
-    let mut twice = look(1, &[]);
+    let mut twice = snapshot(1, &[]);
     twice.samples = vec![sample(a, "m", 1.0), sample(a, "m", 2.0)];
     twice.facts = vec![fact(a, "exe", "x"), fact(a, "exe", "y")];
-    recorder.look(&twice).expect("a look");
+    recorder.snapshot(&twice).expect("a snapshot");
     let run = Reader::read(&folder, &ReadOptions::default()).expect("a run");
     assert_eq!(run.processes[0].samples["m"], [(time(1), 2.0)]);
     assert_eq!(run.processes[0].facts["exe"], [(time(1), "y".to_owned())]);
@@ -269,16 +271,17 @@ fn of_two_samples_at_once_the_later_counts() {
 
 #[test]
 fn two_writers_take_turns() {
-    const LOOKS: i64 = 150;
+    const SNAPSHOTS: i64 = 150;
     let runs = tempfile::tempdir().expect("a folder");
     let (folder, mut supervisor) = begin(runs.path());
     let a = started(&mut supervisor, "glibc", 1);
     std::thread::scope(|scope| {
         let collector = scope.spawn(|| {
             let mut collector = Recorder::open(&folder).expect("a second writer");
-            (1..=LOOKS).for_each(|n| collector.look(&look(n, &[a])).expect("a look"));
+            (1..=SNAPSHOTS)
+                .for_each(|n| collector.snapshot(&snapshot(n, &[a])).expect("a snapshot"));
         });
-        for n in 1..=LOOKS {
+        for n in 1..=SNAPSHOTS {
             supervisor
                 .event(&event(n, Some(a), EventKind::Note, "tick"))
                 .expect("an event");
@@ -286,8 +289,11 @@ fn two_writers_take_turns() {
         collector.join().expect("no panic");
     });
     let run = Reader::read(&folder, &ReadOptions::default()).expect("a run");
-    assert_eq!(run.processes[0].samples["rss_bytes"].len() as i64, LOOKS);
-    assert_eq!(run.events.len() as i64, LOOKS);
+    assert_eq!(
+        run.processes[0].samples["rss_bytes"].len() as i64,
+        SNAPSHOTS
+    );
+    assert_eq!(run.events.len() as i64, SNAPSHOTS);
 }
 
 #[test]
@@ -318,10 +324,11 @@ fn the_export_is_long_form_csv() {
     let a = started(&mut recorder, "glibc", 1);
     let b = started(&mut recorder, "jemalloc", 2);
     for n in 1..=300 {
-        let mut look = look(n, &[a, b]);
-        look.samples
+        let mut snapshot = snapshot(n, &[a, b]);
+        snapshot
+            .samples
             .push(sample(a, "openmetrics:x{who=\"a,b\"}", 0.5));
-        recorder.look(&look).expect("a look");
+        recorder.snapshot(&snapshot).expect("a snapshot");
     }
     let reader = Reader::open(&folder).expect("a reader");
     let lines = |options: &ReadOptions| -> Vec<String> {

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use observe::look::EventKind;
+use observe::snapshot::EventKind;
 use record::{Folder, ReadOptions, Reader, Recorder, SCHEMA};
 
-use crate::build::{begin, experiment, look, started, time};
+use crate::build::{begin, experiment, snapshot, started, time};
 
 /// `run-schema-1.db` was written with the tables of `src/record/schema/1.sql` by `bless_schema_1` below and is kept
 /// as it was: the file of a highwater of that time.
@@ -68,7 +68,7 @@ fn an_old_run_can_be_gone_on_with() {
         .iter()
         .map(|target| target.process)
         .collect();
-    recorder.look(&look(6, &ids)).expect("a look");
+    recorder.snapshot(&snapshot(6, &ids)).expect("a snapshot");
     let run = Reader::read(&folder, &ReadOptions::metrics(["rss_bytes"])).expect("a run");
     assert_eq!(run.processes[0].samples["rss_bytes"].len(), 6);
 }
@@ -79,7 +79,7 @@ fn other_programs_see_the_documented_sample() {
     let runs = tempfile::tempdir().expect("a folder");
     let (folder, mut recorder) = begin(runs.path());
     let id = started(&mut recorder, "glibc", 1);
-    (1..=3).for_each(|n| recorder.look(&look(n, &[id])).expect("a look"));
+    (1..=3).for_each(|n| recorder.snapshot(&snapshot(n, &[id])).expect("a snapshot"));
     let db = rusqlite::Connection::open(folder.database()).expect("a database");
     let sql =
         "SELECT process, time, metric, value FROM sample WHERE metric = 'rss_bytes' ORDER BY time";
@@ -204,4 +204,37 @@ fn bless_schema_1() {
     .expect("an event");
     db.execute_batch("PRAGMA application_id = 0x68777472; PRAGMA user_version = 1")
         .expect("a version");
+}
+
+/// Kinds had other names: `looks-lost` is what 0.1.0 wrote of snapshots that the record could not take.
+#[test]
+fn events_under_an_old_name_are_read_under_the_new_one() {
+    let runs = tempfile::tempdir().expect("a folder");
+    let (folder, mut recorder) = begin(runs.path());
+    recorder
+        .event(&crate::build::event(
+            1,
+            None,
+            EventKind::Unknown("looks-lost".into()),
+            "the disk was full",
+        ))
+        .expect("an event");
+    recorder
+        .event(&crate::build::event(
+            2,
+            None,
+            EventKind::SnapshotsLost,
+            "again",
+        ))
+        .expect("an event");
+    let run = Reader::read(&folder, &ReadOptions::default()).expect("a run");
+    let kinds: Vec<&EventKind> = run.events.iter().map(|event| &event.kind).collect();
+    assert_eq!(kinds, [&EventKind::SnapshotsLost; 2]);
+    let db = rusqlite::Connection::open(folder.database()).expect("a database");
+    let newest: String = db
+        .query_row("SELECT kind FROM event ORDER BY id DESC", [], |row| {
+            row.get(0)
+        })
+        .expect("a row");
+    assert_eq!(newest, "snapshots-lost");
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use observe::look::{Event, EventKind, HistogramRow, ProcessId, Role};
+use observe::snapshot::{Event, EventKind, HistogramRow, ProcessId, Role};
 use record::run::{Process, Run};
 use series::arms::{arm_series, is_counter};
 use series::latency::arm_requests;
@@ -315,7 +315,7 @@ fn latency_over_time_has_no_stretch_shorter_than_two_recorded_intervals() {
 }
 
 #[test]
-fn own_cost_counts_every_process_of_ours_and_the_looks_that_are_missing() {
+fn own_cost_counts_every_process_of_ours_and_the_snapshots_that_are_missing() {
     let mut run = empty();
     for (replica, ns) in [(0, 1e9), (1, 3e9)] {
         let own = process(&mut run, replica, 0, 0.0);
@@ -330,8 +330,11 @@ fn own_cost_counts_every_process_of_ours_and_the_looks_that_are_missing() {
     );
     let own = own_cost(&run);
     assert!((own.cpu - 0.04).abs() < 1e-12);
-    assert_eq!((own.rss_bytes, own.looks, own.looks_missed), (14.0, 4, 2));
-    assert_eq!((own.look_ns_p50, own.look_ns_max), (2e6, 9e6));
+    assert_eq!(
+        (own.rss_bytes, own.snapshots, own.snapshots_missed),
+        (14.0, 4, 2)
+    );
+    assert_eq!((own.snapshot_ns_p50, own.snapshot_ns_max), (2e6, 9e6));
 }
 
 #[test]
@@ -427,7 +430,7 @@ fn a_host_that_gives_the_cpu_to_others_is_a_finding() {
 }
 
 #[test]
-fn an_arm_that_was_ended_early_misses_no_look() {
+fn an_arm_that_was_ended_early_misses_no_snapshot() {
     let missed = |kind: EventKind| {
         let mut run = relay().run();
         let half = at(run.experiment.duration.as_secs_f64() / 2.0);

@@ -1,6 +1,6 @@
 //! One honest sentence for many situations, the awkward ones included.
 
-use observe::look::EventKind;
+use observe::snapshot::EventKind;
 use series::estimate::Estimate;
 use verdict::Label;
 use verdict::arm::Outlier;

@@ -1,6 +1,6 @@
 //! What a run lost of itself is a finding of its report.
 
-use observe::look::{Event, EventKind};
+use observe::snapshot::{Event, EventKind};
 use record::run::{Run, RunEnd};
 use report::incidents::{incidents, marks};
 use report::{csv, event_word, html, markdown};
@@ -15,23 +15,24 @@ fn told(run: &Run, part: &str) -> Option<String> {
 }
 
 #[test]
-fn looks_that_the_record_could_not_take() {
+fn snapshots_that_the_record_could_not_take() {
     let mut run = relay().run();
-    let words = "the disk was full: 12 looks of the last 12 s are missing; everything else is kept";
-    assert_eq!(told(&run, "looks"), None);
+    let words =
+        "the disk was full: 12 snapshots of the last 12 s are missing; everything else is kept";
+    assert_eq!(told(&run, "snapshots of the last"), None);
     run.events.push(Event {
         time: run.last,
         process: None,
-        kind: EventKind::LooksLost,
+        kind: EventKind::SnapshotsLost,
         words: words.into(),
     });
-    assert_eq!(told(&run, "looks").as_deref(), Some(words));
+    assert_eq!(told(&run, "snapshots of the last").as_deref(), Some(words));
 }
 
 /// As whatever else could not be kept: a mark on the charts, a row that stands out, an entry of the documents.
 #[test]
-fn lost_looks_are_incidents() {
-    for kind in [EventKind::Degraded, EventKind::LooksLost] {
+fn lost_snapshots_are_incidents() {
+    for kind in [EventKind::Degraded, EventKind::SnapshotsLost] {
         let mut run = small();
         run.events.clear();
         run.events.push(Event {

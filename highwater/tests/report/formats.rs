@@ -1,6 +1,6 @@
 //! Markdown, JSON, CSV, JUnit and HTML: complete.
 
-use observe::look::{Event, EventKind};
+use observe::snapshot::{Event, EventKind};
 use record::run::Run;
 use report::{Extras, Report, html, json, junit, markdown};
 use serde_json::Value;
@@ -33,7 +33,7 @@ fn markdown_for_a_pull_request() {
 fn json_is_versioned_and_every_number_has_its_unit() {
     let text = json::render(&report(&small()));
     let value: Value = serde_json::from_str(&text).expect("JSON");
-    assert_eq!(value["schema"], "highwater.run/1");
+    assert_eq!(value["schema"], "highwater.run/2");
     assert!(text.starts_with("{\n  \"schema\""));
     assert_eq!(value["arms"].as_array().map(Vec::len), Some(3));
     let arm = &value["arms"][1];

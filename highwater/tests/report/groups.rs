@@ -1,7 +1,7 @@
 //! Groups of processes that somebody else runs, in Markdown, CSV and pictures.
 
 use experiment::file::{AttachGroup, SubjectKind};
-use observe::look::{Event, EventKind, ProcessId, Role, TimeNs};
+use observe::snapshot::{Event, EventKind, ProcessId, Role, TimeNs};
 use record::run::{Process, Run};
 use report::pictures::pictures;
 use report::{csv, markdown};

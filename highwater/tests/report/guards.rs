@@ -1,10 +1,10 @@
-//! Guard rails, look by look.
+//! Guard rails, snapshot by snapshot.
 
 use std::time::Duration;
 
 use experiment::file::{Check, Condition};
 use hdrhistogram::Histogram;
-use observe::look::{Expected, Fact, HistogramRow, Look, ProcessId, Role, Sample, Target};
+use observe::snapshot::{Expected, Fact, HistogramRow, ProcessId, Role, Sample, Snapshot, Target};
 use verdict::check::guard::Guards;
 use verdict::check::{CheckOutcome, fact};
 
@@ -41,15 +41,15 @@ fn targets() -> Vec<Target> {
     ]
 }
 
-fn look(t_s: f64, samples: &[(i64, &str, f64)]) -> Look {
+fn evaluate(t_s: f64, samples: &[(i64, &str, f64)]) -> Snapshot {
     let sample = |(id, metric, value): &(i64, &str, f64)| Sample {
         process: ProcessId(*id),
         metric: metric.to_string(),
         value: *value,
     };
-    Look {
+    Snapshot {
         samples: samples.iter().map(sample).collect(),
-        ..Look::at(at(t_s))
+        ..Snapshot::at(at(t_s))
     }
 }
 
@@ -80,20 +80,20 @@ fn of(outcomes: &[CheckOutcome]) -> Vec<(&str, &str)> {
 #[test]
 fn a_guard_names_the_arm_that_breaks_it_and_fires_once() {
     let mut guards = guards(vec![check(Condition::RssMax { bytes: 1 << 20 })]);
-    let small = look(1.0, &[(1, "rss_bytes", 1e6), (2, "rss_bytes", 1e6)]);
-    assert!(guards.look(&small, &targets(), &|_| OLD).is_empty());
-    let large = look(
+    let small = evaluate(1.0, &[(1, "rss_bytes", 1e6), (2, "rss_bytes", 1e6)]);
+    assert!(guards.evaluate(&small, &targets(), &|_| OLD).is_empty());
+    let large = evaluate(
         2.0,
         &[
             (1, "rss_bytes", 1e6),
             (2, "rss_bytes", 2.0 * 1024.0 * 1024.0),
         ],
     );
-    let broken = guards.look(&large, &targets(), &|_| OLD);
+    let broken = guards.evaluate(&large, &targets(), &|_| OLD);
     assert_eq!(of(&broken), [("b", "2.00 MiB (process b/2)")]);
     assert_eq!(broken[0].passed, Some(false));
     assert!(
-        guards.look(&large, &targets(), &|_| OLD).is_empty(),
+        guards.evaluate(&large, &targets(), &|_| OLD).is_empty(),
         "it fires once"
     );
 }
@@ -110,13 +110,13 @@ fn a_guard_waits_for_its_after_and_keeps_to_its_arms() {
         ..check(condition)
     };
     let mut guards = guards(vec![late, other]);
-    let look = look(1.0, &[(1, "rss_bytes", 5.0)]);
+    let snapshot = evaluate(1.0, &[(1, "rss_bytes", 5.0)]);
     assert!(
         guards
-            .look(&look, &targets(), &|_| Duration::from_secs(9))
+            .evaluate(&snapshot, &targets(), &|_| Duration::from_secs(9))
             .is_empty()
     );
-    let broken = guards.look(&look, &targets(), &|_| Duration::from_secs(10));
+    let broken = guards.evaluate(&snapshot, &targets(), &|_| Duration::from_secs(10));
     assert_eq!(of(&broken), [("a", "5 B (process a/1)")]);
 }
 
@@ -142,23 +142,23 @@ fn p99_needs_enough_requests_of_the_last_minute() {
     let mut guards = guards(vec![check(Condition::P99Max {
         limit: Duration::from_millis(10),
     })]);
-    let with = |t_s, count, ms| Look {
+    let with = |t_s, count, ms| Snapshot {
         histograms: vec![histogram(t_s, count, ms)],
-        ..look(t_s, &[])
+        ..evaluate(t_s, &[])
     };
     assert!(
         guards
-            .look(&with(1.0, 50, 80), &targets(), &|_| OLD)
+            .evaluate(&with(1.0, 50, 80), &targets(), &|_| OLD)
             .is_empty(),
         "50 requests are too few"
     );
     // A minute later the slow ones are forgotten.
     assert!(
         guards
-            .look(&with(100.0, 500, 1), &targets(), &|_| OLD)
+            .evaluate(&with(100.0, 500, 1), &targets(), &|_| OLD)
             .is_empty()
     );
-    let broken = guards.look(&with(101.0, 90, 80), &targets(), &|_| OLD);
+    let broken = guards.evaluate(&with(101.0, 90, 80), &targets(), &|_| OLD);
     assert_eq!(broken.len(), 1);
     assert!(
         broken[0].observed.starts_with("p99 80"),
@@ -172,11 +172,11 @@ fn pauses_are_counted_over_the_last_minute() {
     let mut guards = guards(vec![check(Condition::PausesPerMinuteMax { max: 2.0 })]);
     let mut fired = Vec::new();
     for t_s in [10.0, 80.0, 90.0, 95.0] {
-        let look = Look {
+        let snapshot = Snapshot {
             histograms: vec![histogram(t_s, 1, 5)],
-            ..look(t_s, &[])
+            ..evaluate(t_s, &[])
         };
-        fired.push(guards.look(&look, &targets(), &|_| OLD).len());
+        fired.push(guards.evaluate(&snapshot, &targets(), &|_| OLD).len());
     }
     assert_eq!(
         fired,
@@ -197,7 +197,7 @@ fn metrics_and_the_runners_own_attempts_are_guarded_too() {
         max: Some(3.0),
     };
     let mut guards = guards(vec![check(http.clone()), check(metric)]);
-    let mut bad = look(1.0, &[(2, "openmetrics:drops_total{host=\"a\"}", 4.0)]);
+    let mut bad = evaluate(1.0, &[(2, "openmetrics:drops_total{host=\"a\"}", 4.0)]);
     let key = fact::key(&http).expect("tried by the runner");
     let attempt = |value: String| Fact {
         process: ProcessId(1),
@@ -208,7 +208,7 @@ fn metrics_and_the_runners_own_attempts_are_guarded_too() {
         attempt(fact::value(true, "HTTP 200")),
         attempt(fact::value(false, "HTTP 500")),
     ];
-    let broken = guards.look(&bad, &targets(), &|_| OLD);
+    let broken = guards.evaluate(&bad, &targets(), &|_| OLD);
     assert_eq!(
         of(&broken),
         [("a", "HTTP 500 (process a/1)"), ("b", "4 (process b/2)")]

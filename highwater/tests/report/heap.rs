@@ -1,6 +1,6 @@
 //! What the heap probe read of a run, in every form of the report.
 
-use observe::look::Role;
+use observe::snapshot::Role;
 use record::run::Run;
 use report::charts::ArmBand;
 use report::{html, json, markdown, text};
@@ -143,7 +143,7 @@ fn in_json() {
     assert_eq!(heap["allocator_held"]["label"], "flat");
 }
 
-/// One process a look is read, so that no two processes have a reading at one time.
+/// One process a snapshot is read, so that no two processes have a reading at one time.
 #[test]
 fn the_page_shows_the_parts_of_the_heap_that_the_probe_read() {
     let mut run = small();

@@ -1,6 +1,6 @@
 //! Names that somebody else chose, and records that are not whole: every format stays what it is.
 
-use observe::look::{Event, EventKind, ProcessId, TimeNs};
+use observe::snapshot::{Event, EventKind, ProcessId, TimeNs};
 use record::run::Run;
 use report::pictures::pictures;
 use report::{against, csv, html, json, junit, markdown, text};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use observe::look::Role;
+use observe::snapshot::Role;
 use report::charts::latency::{lines, pause_words};
 use series::latency::over_time::{class_of, over_time};
 use series::latency::pauses::arm_pauses;

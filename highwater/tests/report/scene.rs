@@ -1,7 +1,7 @@
 //! A situation to conclude from: arms, what the judge says of them, what happened to their
 //! processes.
 
-use observe::look::{Event, EventKind, ProcessId};
+use observe::snapshot::{Event, EventKind, ProcessId};
 use record::run::Run;
 use series::estimate::Estimate;
 use series::latency::Latency;

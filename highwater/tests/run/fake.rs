@@ -38,7 +38,7 @@ fn known_curves_get_their_labels() {
     let said = scene.run(&experiment("3h", &arms, ""), &["--json", "--quiet"]);
     assert_eq!(said.code, 0, "{said:?}");
     let json: serde_json::Value = serde_json::from_str(&said.out).expect("one JSON value");
-    assert_eq!(json["schema"], "highwater.run/1");
+    assert_eq!(json["schema"], "highwater.run/2");
     assert_eq!(label(&json, "leaks"), "growing");
     assert_eq!(label(&json, "flat"), "flat");
     assert_eq!(label(&json, "fills"), "plateauing");
@@ -157,7 +157,7 @@ fn the_run_enters_the_ledger_and_can_be_reported_in_every_format() {
     for (format, shows) in [
         ("text", "growing"),
         ("md", "| "),
-        ("json", "highwater.run/1"),
+        ("json", "highwater.run/2"),
         ("csv", "growing"),
         ("junit", "<testsuite"),
         ("html", "<!DOCTYPE html>"),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use observe::look::{EventKind, Role};
+use observe::snapshot::{EventKind, Role};
 use record::run::{Process, Run};
 use series::arms::{arm_series, member_id};
 use verdict::Rules;
@@ -110,7 +110,7 @@ impl Fleet {
     }
 
     /// Waits until a process was looked at a few times.
-    fn look_at(&self, pid: i32) {
+    fn snapshot_at(&self, pid: i32) {
         wait(&format!("looks at {pid}"), || {
             let run = self.scene.record();
             let own = run.processes.iter().rev().find(|p| p.pid == pid)?;
@@ -171,10 +171,10 @@ fn a_file_of_groups_moves_members_and_the_record_knows_since_when() {
     let attach = format!("[[subject.attach]]\nargs = '{tag}-(\\S+)'\ngroups = \"g.csv\"");
     let run = fleet.begin(&plan(&attach, ""));
     fleet.see(EventKind::Started, "r3 is watched");
-    fleet.look_at(old);
+    fleet.snapshot_at(old);
     let new = fleet.start("r1", "flat");
     fleet.see(EventKind::Started, &format!("pid {new}"));
-    fleet.look_at(new);
+    fleet.snapshot_at(new);
     fleet.write("g.csv", &table("r2,b\nr3,b\n"));
     fleet.see(EventKind::Started, "r2 is watched: pid");
     fleet.see(EventKind::Moved, "r2 (pid");
@@ -185,7 +185,7 @@ fn a_file_of_groups_moves_members_and_the_record_knows_since_when() {
     let r4 = fleet.start("r4", "flat");
     fleet.write("g.csv", &table("r2,b\nr4,b\n"));
     fleet.see(EventKind::Started, "r4 is watched");
-    fleet.look_at(r4);
+    fleet.snapshot_at(r4);
     let said = end(run);
     assert!(said.code == 3 || said.code == 0, "{said:?}");
     let run = fleet.scene.record();
@@ -196,7 +196,7 @@ fn a_file_of_groups_moves_members_and_the_record_knows_since_when() {
         (arms("r3"), arms("r4")),
         (vec![("b".into(), r3)], vec![("b".into(), r4)])
     );
-    the_look_knows(&run);
+    the_snapshot_knows(&run);
     // r2 came along without a restart: it counts for a until then, and for b never.
     assert_eq!(counted(&run, 0), ["a/r1", "a/r2"]);
     assert_eq!(counted(&run, 1), ["b/r3", "b/r4"]);
@@ -228,7 +228,7 @@ fn counted(run: &Run, arm: usize) -> Vec<String> {
 }
 
 /// At no instant is one process in two arms, and each stretch has readings of its own.
-fn the_look_knows(run: &Run) {
+fn the_snapshot_knows(run: &Run) {
     let mut seen: BTreeMap<(i32, u64, i64), &str> = BTreeMap::new();
     for process in run.processes.iter().filter(|p| p.role == Role::Subject) {
         let readings = process
@@ -273,7 +273,7 @@ fn units_are_found_again_after_a_restart_and_new_instances_join() {
     fleet.see(EventKind::Started, "x@c.service is watched");
     // The findings that name units need a few readings of each.
     for pid in [again, b, new] {
-        fleet.look_at(pid);
+        fleet.snapshot_at(pid);
     }
     let said = end(run);
     assert!(

@@ -116,9 +116,9 @@ fn a_closed_terminal_ends_a_run_in_order() {
     let mut child = scene.start(&flat(), &[]);
     let pid = rustix::process::Pid::from_child(&child);
     let folder = scene.run_folder();
-    wait("some looks", || {
-        let looks = Reader::open(&folder).ok()?.last_look().ok()??.0;
-        (looks.0 > 25).then_some(())
+    wait("some snapshots", || {
+        let snapshots = Reader::open(&folder).ok()?.last_snapshot().ok()??.0;
+        (snapshots.0 > 25).then_some(())
     });
     rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("a signal");
     let ended = child.wait().expect("it ends");

@@ -3,7 +3,7 @@
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use observe::look::{Event, EventKind, Role};
+use observe::snapshot::{Event, EventKind, Role};
 use record::run::Run;
 use verdict::run::stopped::stopping;
 
@@ -51,7 +51,7 @@ fn collector(run: &Run) -> Option<(i32, u64)> {
         .find(|(pid, start)| lives(*pid, *start))
 }
 
-fn looks(run: &Run) -> usize {
+fn snapshots(run: &Run) -> usize {
     let subjects = run.processes.iter().filter(|p| p.role == Role::Subject);
     subjects
         .filter_map(|p| p.samples.get("rss_bytes"))
@@ -68,19 +68,21 @@ fn chance(round: u64, below: u64) -> u64 {
 }
 
 #[test]
-fn a_killed_collector_is_started_again_and_loses_at_most_a_look() {
+fn a_killed_collector_is_started_again_and_loses_at_most_a_snapshot() {
     let scene = Scene::new();
     let child = scene.start(&long(&plan("")), &[]);
     for round in 0..3 {
-        wait("looks", || {
-            (looks(&scene.record()) > 5 * (round + 1)).then_some(())
+        wait("snapshots", || {
+            (snapshots(&scene.record()) > 5 * (round + 1)).then_some(())
         });
         std::thread::sleep(Duration::from_millis(chance(round as u64, 300)));
         let (pid, _) = wait("a collector", || collector(&scene.record()));
         kill(pid);
     }
-    // However slow the machine: three deaths later the looks go on.
-    wait("looks", || (looks(&scene.record()) > 30).then_some(()));
+    // However slow the machine: three deaths later the snapshots go on.
+    wait("snapshots", || {
+        (snapshots(&scene.record()) > 30).then_some(())
+    });
     let said = interrupt(child);
     assert_eq!(said.code, scene.verdict_code(), "{said:?}");
     let run = scene.record();
@@ -117,8 +119,8 @@ fn a_killed_collector_records_no_interval_twice() {
     let scene = Scene::new();
     let child = scene.start(&long(&(plan("") + &load())), &[]);
     for round in 0..2 {
-        wait("looks", || {
-            (looks(&scene.record()) > 10 * (round + 1)).then_some(())
+        wait("snapshots", || {
+            (snapshots(&scene.record()) > 10 * (round + 1)).then_some(())
         });
         let (pid, _) = wait("a collector", || collector(&scene.record()));
         kill(pid);
@@ -153,7 +155,9 @@ fn a_killed_supervisor_takes_its_subjects_along() {
     for round in 0..3_u64 {
         let scene = Scene::new();
         let mut child = scene.start(&plan(""), &[]);
-        wait("looks", || (looks(&scene.record()) > 3).then_some(()));
+        wait("snapshots", || {
+            (snapshots(&scene.record()) > 3).then_some(())
+        });
         std::thread::sleep(Duration::from_millis(chance(round + 10, 700)));
         let before = scene.record();
         kill(child.id() as i32);
@@ -167,8 +171,8 @@ fn a_killed_supervisor_takes_its_subjects_along() {
         });
         let after = scene.record();
         assert!(
-            looks(&after) >= looks(&before),
-            "round {round}: a look was lost"
+            snapshots(&after) >= snapshots(&before),
+            "round {round}: a snapshot was lost"
         );
         let id = scene.run_folder().id();
         let report = scene.highwater(&["report", &id]);
@@ -186,7 +190,9 @@ fn a_killed_supervisor_takes_its_subjects_along() {
 fn a_collector_that_starts_after_its_supervisor_died_ends() {
     let scene = Scene::new();
     let mut child = scene.start(&plan(""), &[]);
-    wait("looks", || (looks(&scene.record()) > 3).then_some(()));
+    wait("snapshots", || {
+        (snapshots(&scene.record()) > 3).then_some(())
+    });
     kill(child.id() as i32);
     child.wait().expect("it ends");
     let folder = scene.run_folder();
@@ -216,7 +222,9 @@ fn notes_of_death(scene: &Scene) -> usize {
 fn kept_subjects_live_on_and_resume_finds_them() {
     let scene = Scene::new();
     let mut child = scene.start(&plan("keep = true"), &[]);
-    wait("looks", || (looks(&scene.record()) > 3).then_some(()));
+    wait("snapshots", || {
+        (snapshots(&scene.record()) > 3).then_some(())
+    });
     kill(child.id() as i32);
     child.wait().expect("it ends");
     let before = scene.record();
@@ -301,7 +309,9 @@ fn a_run_until_decided_goes_on_with_its_stages() {
 fn ctrl_c_ends_the_run_in_order_with_what_is_known() {
     let scene = Scene::new();
     let child = scene.start(&plan("").replace("8s", "10m"), &[]);
-    wait("looks", || (looks(&scene.record()) > 30).then_some(()));
+    wait("snapshots", || {
+        (snapshots(&scene.record()) > 30).then_some(())
+    });
     // SAFETY: as in `kill`.
     unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
     let said = said(child.wait_with_output().expect("it ends"));
@@ -317,7 +327,7 @@ fn ctrl_c_ends_the_run_in_order_with_what_is_known() {
 }
 
 #[test]
-fn a_full_disk_costs_looks_and_not_the_run() {
+fn a_full_disk_costs_snapshots_and_not_the_run() {
     let scene = Scene::new();
     let runs = scene.folder.path().join("runs");
     std::fs::create_dir(&runs).expect("a folder");

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use observe::look::{EventKind, Role};
+use observe::snapshot::{EventKind, Role};
 use record::run::Run;
 
 use super::scene::{Said, Scene, lives, program};

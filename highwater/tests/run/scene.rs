@@ -124,10 +124,10 @@ pub fn said(output: Output) -> Said {
 }
 
 /// Waits until there is something.
-pub fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn wait<T>(what: &str, mut snapshot: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = snapshot() {
             return found;
         }
         assert!(Instant::now() < deadline, "waited {PATIENCE:?} for {what}");

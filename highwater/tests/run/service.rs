@@ -1,6 +1,6 @@
 //! Real processes, from the plan to the verdict.
 
-use observe::look::{EventKind, Role};
+use observe::snapshot::{EventKind, Role};
 
 use super::scene::{Scene, is_root, lives, program, wait};
 
@@ -64,7 +64,12 @@ fn a_leak_grows_and_its_twin_is_flat() {
     assert_eq!(subjects.len(), 4);
     for process in subjects {
         let rss = &process.samples["rss_bytes"];
-        assert!(rss.len() >= 20, "{} looks of {}", rss.len(), process.arm);
+        assert!(
+            rss.len() >= 20,
+            "{} snapshots of {}",
+            rss.len(),
+            process.arm
+        );
         assert!(
             process.facts.contains_key("malloc.library"),
             "{:?}",

@@ -124,7 +124,7 @@ fn disks_faults_and_chains_are_told_apart() {
     for mode in BOTH {
         // Where a disk is busy with others, the write before it may take longer than fdatasync.
         let synced = &["fdatasync of ", "write of "][..];
-        for (flag, cause, doings) in [
+        for (flag, cause, activities) in [
             ("fsync", "disk", synced),
             ("commit", "disk", synced),
             ("faults", "page-fault", &["major "]),
@@ -140,7 +140,7 @@ fn disks_faults_and_chains_are_told_apart() {
             let row = seen.row(cause);
             let said = row.text("/culprit/doing");
             assert!(
-                doings.iter().any(|doing| said.contains(doing)),
+                activities.iter().any(|activity| said.contains(activity)),
                 "{flag}: {row:?}"
             );
             if flag == "fsync" {
@@ -199,8 +199,8 @@ fn a_deadlock_is_named_though_nothing_happens_any_more() {
             truth: Vec::new(),
         };
         let row = seen.row("lock");
-        let doing = row.text("/culprit/doing");
-        assert!(doing.starts_with("deadlock"), "{:#}", row.0);
+        let activity = row.text("/culprit/doing");
+        assert!(activity.starts_with("deadlock"), "{:#}", row.0);
         assert_eq!(row.text("/culprit/function"), "smelt", "{:#}", row.0);
         assert!(row.number("/longest_ns") > 2_000_000_000, "{:#}", row.0);
         assert_eq!(row.0["open"], true, "{:#}", row.0);
@@ -216,8 +216,8 @@ fn a_server_that_starts_a_thread_for_each_request_is_one_too() {
         };
         let row = seen.row("lock");
         assert_eq!(row.text("/culprit/function"), "sort_all", "{:#}", row.0);
-        // The log is of the service's whole life, which is longer than the watch, and of requests without a CPU as well;
-        // without privileges not every thread is looked at in time.
+        // The log is of the service's whole life, which is longer than the watch, and of requests without a CPU as
+        // well; without privileges not every thread is looked at in time.
         let part = if mode == Mode::Ebpf { 3 } else { 6 };
         let rows = seen.found["findings"].as_array().unwrap();
         let threads = rows.iter().filter_map(|row| row["threads"].as_u64());

@@ -128,7 +128,7 @@ impl Scene {
             },
             ["seen", stack] => self.seen(stack, false),
             ["seen", stack, "allocator"] => self.seen(stack, true),
-            ["look", ref wait @ ..] => What::Look(self.wait(wait)),
+            ["look", ref wait @ ..] => What::Sample(self.wait(wait)),
             ref wait => What::Blocked(self.wait(wait)),
         }
     }
@@ -136,7 +136,7 @@ impl Scene {
     fn seen(&mut self, stack: &str, allocator: bool) -> What {
         What::OnCpu {
             stack: self.id(stack) as u32,
-            doing: 0,
+            activity: 0,
             allocator,
         }
     }
@@ -160,7 +160,7 @@ impl Scene {
             match word.split_once('=') {
                 Some(("holder", thread)) => wait.holder = Some(self.id(thread)),
                 Some(("on", object)) => wait.object = self.id(object),
-                Some(("doing", text)) => wait.doing = self.id(text) as u32,
+                Some(("doing", text)) => wait.activity = self.id(text) as u32,
                 Some(("place", text)) => wait.place = self.id(text) as u32,
                 Some(("stack", text)) => wait.stack = self.id(text) as u32,
                 _ if *word == "allocator" => wait.allocator = true,
@@ -236,7 +236,7 @@ impl Scene {
             culprit.kind
         )
         .unwrap();
-        for (word, id) in [("doing", culprit.doing), ("stack", culprit.stack)] {
+        for (word, id) in [("doing", culprit.activity), ("stack", culprit.stack)] {
             if id != 0 {
                 write!(line, " {word}={}", self.name(id.into())).unwrap();
             }

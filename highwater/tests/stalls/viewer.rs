@@ -71,7 +71,7 @@ fn slice(tid: u64, what: &'static str, ms: [u64; 2], woken_by: Option<u64>) -> S
         start_ns: ms[0] * 1_000_000,
         end_ns: ms[1] * 1_000_000,
         what,
-        doing: "fsync of <a>\n\u{1b}[31m".to_string(),
+        activity: "fsync of <a>\n\u{1b}[31m".to_string(),
         frames: vec!["innermost".to_string(), "outermost".to_string()],
         woken_by,
     }

@@ -23,7 +23,7 @@ use ::experiment::file::{
 };
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2Serializer};
-use observe::look::{Event, EventKind, HistogramRow, ProcessId, Role, TimeNs};
+use observe::snapshot::{Event, EventKind, HistogramRow, ProcessId, Role, TimeNs};
 use record::run::{Machine, Process, Run, RunEnd};
 
 pub const MIB: f64 = 1024.0 * 1024.0;
@@ -307,14 +307,14 @@ impl Plan {
 
     fn own(&self, count: i64, dice: &mut Dice) -> Process {
         let mut samples: BTreeMap<String, Vec<(TimeNs, f64)>> = BTreeMap::new();
-        let looks = (self.duration_s / self.interval_s) as u64;
-        for look in 0..=looks {
-            let time = at(look as f64 * self.interval_s);
+        let snapshots = (self.duration_s / self.interval_s) as u64;
+        for snapshot in 0..=snapshots {
+            let time = at(snapshot as f64 * self.interval_s);
             let mut push =
                 |name: &str, value| samples.entry(name.into()).or_default().push((time, value));
             push("look_cost_ns", 1.8e6 * (1.0 + 0.2 * dice.normal()).abs());
-            push("cpu_user_ns", look as f64 * self.interval_s * 4e6);
-            push("cpu_system_ns", look as f64 * self.interval_s * 6e6);
+            push("cpu_user_ns", snapshot as f64 * self.interval_s * 4e6);
+            push("cpu_system_ns", snapshot as f64 * self.interval_s * 6e6);
             push("rss_bytes", 14.0 * MIB);
         }
         let life = Life {

@@ -1,7 +1,8 @@
-//! A game server's history: an arm that stands still for 6 ms every 12 s, one that does so at random, one that never does.
+//! A game server's history: an arm that stands still for 6 ms every 12 s, one that does so at random, one that never
+//! does.
 
 use hdrhistogram::Histogram;
-use observe::look::{HistogramRow, Role};
+use observe::snapshot::{HistogramRow, Role};
 use record::run::{Process, Run};
 
 use super::{Curve, Dice, MIB, Plan, Synthetic, at, encode};

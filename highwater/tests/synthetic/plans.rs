@@ -43,7 +43,7 @@ pub fn relay() -> Plan {
     }
 }
 
-/// 200 processes under five allocators, 13,000 looks each: as large as the largest experiment
+/// 200 processes under five allocators, 13,000 snapshots each: as large as the largest experiment
 /// known.
 pub fn fleet() -> Plan {
     let fill = |base: f64, fill: f64, per_hour: f64| Curve::Leak {

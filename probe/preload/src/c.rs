@@ -137,7 +137,7 @@ pub unsafe extern "C-unwind" fn realloc(block: Ptr, bytes: usize) -> Ptr {
         }
         match life::stage() {
             Stage::On(probe) => resize(probe, block, bytes, call),
-            Stage::Looking => NULL,
+            Stage::Resolving => NULL,
             Stage::Off => call(),
             Stage::Recording => record::resize(block, bytes as u64, call),
             Stage::Early => {

@@ -16,7 +16,7 @@ use crate::{ARENA, FILTER, anchor, early, forms, measure, next, recorder, slow, 
 /// Where the process is.
 pub enum Stage {
     /// The next functions are being looked for, on this very stack.
-    Looking,
+    Resolving,
     /// They are found; the C library has no environment yet.
     Early,
     /// Counting.
@@ -28,7 +28,7 @@ pub enum Stage {
 }
 
 const RAW: u32 = 0;
-const LOOKING: u32 = 1;
+const RESOLVING: u32 = 1;
 const FOUND: u32 = 2;
 const STARTING: u32 = 3;
 const ON: u32 = 4;
@@ -95,10 +95,10 @@ pub fn stage() -> Stage {
         OFF => Stage::Off,
         RECORDING if is_recording() => Stage::Recording,
         RECORDING => Stage::Off,
-        RAW => look(),
+        RAW => resolve(),
         FOUND => begin(),
         STARTING => Stage::Early,
-        _ => Stage::Looking,
+        _ => Stage::Resolving,
     }
 }
 
@@ -114,19 +114,19 @@ pub fn probe() -> Option<&'static Probe> {
 /// The first call of the process.
 #[cold]
 #[inline(never)]
-fn look() -> Stage {
+fn resolve() -> Stage {
     let _errno = Errno::save();
     if STAGE
-        .compare_exchange(RAW, LOOKING, Ordering::AcqRel, Ordering::Acquire)
+        .compare_exchange(RAW, RESOLVING, Ordering::AcqRel, Ordering::Acquire)
         .is_err()
     {
-        return Stage::Looking;
+        return Stage::Resolving;
     }
     // SAFETY: first call, so one thread.
     if !unsafe { next::find() } {
         anchor::off(off_reason::NO_ALLOCATOR);
         // There is nothing to forward to: what the early buffer holds is all there is.
-        return Stage::Looking;
+        return Stage::Resolving;
     }
     STAGE.store(FOUND, Ordering::Release);
     begin()
@@ -176,7 +176,7 @@ unsafe fn start() -> u32 {
         if !settings.on {
             return off_reason::REQUESTED;
         }
-        next::let_others_look_up();
+        next::let_others_resolve();
         if let Some(path) = variable(trace_abi::RECORD_VARIABLE.as_bytes()) {
             forms::find();
             FILTER.pin(0);
@@ -319,7 +319,7 @@ pub fn end(reason: u32) {
     match stage() {
         Stage::On(probe) => probe.switch_off(reason),
         // Nothing is behind the probe: it makes no samples, and its early buffer is all there is.
-        Stage::Looking => return,
+        Stage::Resolving => return,
         Stage::Recording => recorder::end(trace_abi::off_reason::CONFINED),
         Stage::Early | Stage::Off => {}
     }

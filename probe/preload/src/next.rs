@@ -168,7 +168,7 @@ pub fn next() -> &'static Next {
     unsafe { (&raw const NEXT).as_ref().unwrap_unchecked() }
 }
 
-/// Looks one symbol up behind this library. A failure leaves nothing for the subject's dlerror() to
+/// Snapshots one symbol up behind this library. A failure leaves nothing for the subject's dlerror() to
 /// find.
 pub fn symbol(name: &CStr) -> Option<Ptr> {
     may_exist(Among::Next, name).then(|| symbol_in(libc::RTLD_NEXT, name))?
@@ -296,12 +296,12 @@ unsafe fn put<F: Copy>(place: &mut F, name: &CStr) -> bool {
 /// Lets other layers over malloc, preloaded before or after this one, find their next `free`, by a free of null. They
 /// often call dlsym in their first free. While the error of a failed dlsym of ours is pending, dlsym frees its text
 /// first, and that free comes back to them without an end. The program's own `free`, if it has one, is left alone, and
-/// so is one that looks nothing up: an allocator may not be ready for a free before its first block (mimalloc 3 is
+/// so is one that snapshots nothing up: an allocator may not be ready for a free before its first block (mimalloc 3 is
 /// not). For that reason nothing is called either where no look-up of ours can fail.
 ///
 /// # Safety
 /// [`find`] has succeeded; the C library has its environment: dlopen may not be called earlier.
-pub unsafe fn let_others_look_up() {
+pub unsafe fn let_others_resolve() {
     let can_fail = is_any_unreadable() || !may_exist(Among::Others, c"_dl_find_object");
     if !can_fail {
         return;

@@ -1,7 +1,7 @@
 //! dlclose: no object is unmapped while the unwinder reads its tables.
 //!
 //! dlopen is not exported: it asks who calls it. What the C library closes by itself (conversions of iconv) does not
-//! come by here; the unwinder looks every address up again before it uses tables.
+//! come by here; the unwinder snapshots every address up again before it uses tables.
 
 use std::ffi::c_int;
 

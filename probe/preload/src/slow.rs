@@ -60,7 +60,7 @@ unsafe fn hand_out_slowly(bytes: u64, call: impl FnOnce() -> Ptr + Copy) -> Ptr 
     // SAFETY: the stages before the probe is on have one thread; `call` is made once.
     unsafe {
         match life::stage() {
-            Stage::Looking => early::alloc(bytes as usize, 16),
+            Stage::Resolving => early::alloc(bytes as usize, 16),
             Stage::Off | Stage::Recording => call(),
             Stage::Early => {
                 if thread::is_starting() {
@@ -311,7 +311,7 @@ unsafe fn take_back_slowly(block: Ptr, call: impl FnOnce() + Copy) {
             return;
         }
         match life::stage() {
-            Stage::Looking => {}
+            Stage::Resolving => {}
             Stage::Off | Stage::Recording => call(),
             Stage::Early => {
                 life::count_early_free(block);

@@ -4,7 +4,7 @@
 mod subject;
 
 use abi::{State, bytes_mode};
-use subject::{Mark, Subject, Totals, allocators, compile, look, totals, works_without};
+use subject::{Mark, Subject, Totals, allocators, compile, read_tables, totals, works_without};
 
 /// The C library and the loader allocate a little between two marks (buffers, thread records),
 /// unseen by the program.
@@ -68,7 +68,8 @@ fn agrees_within(source: &str, arguments: &[&str], env: &[(&str, &str)], slack: 
 }
 
 fn probe_totals(mark: &Mark, name: &str, writers: usize) -> Totals {
-    let copy = look(mark.pid).unwrap_or_else(|anchor| panic!("{name}: no mapping, {anchor:?}"));
+    let copy =
+        read_tables(mark.pid).unwrap_or_else(|anchor| panic!("{name}: no mapping, {anchor:?}"));
     let snapshot = abi::read(&copy).unwrap();
     assert_eq!(snapshot.state(), State::On, "{name}");
     assert_ne!(snapshot.header.bytes_mode, bytes_mode::SAMPLED, "{name}");

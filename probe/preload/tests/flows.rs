@@ -6,12 +6,12 @@ mod subject;
 use std::path::PathBuf;
 
 use abi::{Snapshot, region_flag};
-use subject::{Subject, compile, look};
+use subject::{Subject, compile, read_tables};
 
 const GLIBC: (&str, Option<PathBuf>) = ("glibc", None);
 const MIB: u64 = 1 << 20;
 
-/// Runs a program to its second mark, and looks there.
+/// Runs a program to its second mark, and reads the tables there.
 fn at_the_end(source: &str, env: &[(&str, &str)], check: impl FnOnce(&Snapshot)) {
     let Some(program) = compile(source, &[]) else {
         return;
@@ -21,7 +21,7 @@ fn at_the_end(source: &str, env: &[(&str, &str)], check: impl FnOnce(&Snapshot))
     running.mark().expect("the first mark");
     running.go_on();
     let mark = running.mark().expect("the second mark");
-    let copy = look(mark.pid).unwrap_or_else(|anchor| panic!("no mapping, {anchor:?}"));
+    let copy = read_tables(mark.pid).unwrap_or_else(|anchor| panic!("no mapping, {anchor:?}"));
     check(&abi::read(&copy).unwrap());
     running.go_on();
     running.end();

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use abi::{Anchor, State, off_reason};
-use subject::{Subject, compile, library, look, skipped, totals};
+use subject::{Subject, compile, library, read_tables, skipped, totals};
 
 fn glibc() -> (String, Option<std::path::PathBuf>) {
     ("glibc".to_owned(), None)
@@ -19,13 +19,13 @@ fn glibc() -> (String, Option<std::path::PathBuf>) {
 fn seen(seconds: &str, env: &[(&str, &str)]) -> Option<[Result<Vec<u8>, Anchor>; 2]> {
     let program = compile("churn.c", &[])?;
     let mut running = Subject::start(&program, &[seconds], &glibc(), env);
-    let mut looks = Vec::new();
+    let mut snapshots = Vec::new();
     while let Some(mark) = running.mark() {
-        looks.push(look(mark.pid));
+        snapshots.push(read_tables(mark.pid));
         running.go_on();
     }
     running.end();
-    looks.try_into().ok()
+    snapshots.try_into().ok()
 }
 
 #[test]
@@ -52,12 +52,12 @@ fn off_over_its_budget_and_says_so() {
     let mut running = Subject::start(&program, &["100"], &glibc(), &env);
     let pid = running.mark().expect("a mark").pid;
     assert_eq!(
-        abi::read(&look(pid).unwrap()).unwrap().state(),
+        abi::read(&read_tables(pid).unwrap()).unwrap().state(),
         State::On,
         "at its start"
     );
     running.go_on();
-    let is_on = || abi::read(&look(pid).unwrap()).unwrap().state() == State::On;
+    let is_on = || abi::read(&read_tables(pid).unwrap()).unwrap().state() == State::On;
     let patience = Instant::now() + Duration::from_secs(90);
     while is_on() && Instant::now() < patience {
         std::thread::sleep(Duration::from_millis(100));
@@ -65,7 +65,7 @@ fn off_over_its_budget_and_says_so() {
     // SAFETY: a signal to the child.
     unsafe { libc::kill(pid as i32, libc::SIGTERM) };
     running.mark().expect("its last mark");
-    let last = look(pid).unwrap();
+    let last = read_tables(pid).unwrap();
     running.go_on();
     running.end();
     let snapshot = abi::read(&last).unwrap();
@@ -122,7 +122,7 @@ fn seen_after(shell: &str) -> Option<Result<Vec<u8>, Anchor>> {
     let mark = running
         .mark()
         .unwrap_or_else(|| panic!("{shell}: it did not run"));
-    let seen = look(mark.pid);
+    let seen = read_tables(mark.pid);
     running.go_on();
     running.end();
     Some(seen)
@@ -188,7 +188,7 @@ fn with_dev_shm_full_it_works_as_ever() {
     running.mark().expect("it runs");
     running.go_on();
     let mark = running.mark().unwrap();
-    let bytes = look(mark.pid).expect("a mapping in another mount namespace");
+    let bytes = read_tables(mark.pid).expect("a mapping in another mount namespace");
     assert!(totals(&abi::read(&bytes).unwrap()).live_blocks > 1000);
     running.go_on();
     running.end();
@@ -207,7 +207,7 @@ fn with_its_own_file_deleted_it_can_still_be_read() {
     std::fs::remove_file(&copy).unwrap();
     running.go_on();
     let mark = running.mark().unwrap();
-    let bytes = look(mark.pid).expect("found though deleted");
+    let bytes = read_tables(mark.pid).expect("found though deleted");
     assert!(totals(&abi::read(&bytes).unwrap()).live_blocks > 1000);
     running.go_on();
     running.end();

@@ -37,7 +37,7 @@ const LARGE_AT_ONCE: u64 = 64;
 /// Stacks of mappings too small for one each: 500 a second, 512 at once.
 const SMALL_MAPPING_EVERY_NS: u64 = 2_000_000;
 const SMALL_MAPPINGS_AT_ONCE: u64 = 512;
-/// Looks at the mean per distance. A look costs some 60 ns, and 500 distances a second end.
+/// Looks at the mean per distance. A snapshot costs some 60 ns, and 500 distances a second end.
 const CUTS: u64 = 16;
 /// Rows that one sample thins while a sweep is on.
 const SWEEP_ROWS: usize = 128;
@@ -148,7 +148,7 @@ impl Pace {
         self.mean_bytes.load(Relaxed)
     }
 
-    /// Longest distance before another look at the mean: a thread that drew a long one while the
+    /// Longest distance before another snapshot of the mean: a thread that drew a long one while the
     /// load was high must not sleep through the quiet hours; and no large block must pass unseen.
     pub fn cut_bytes(&self) -> u64 {
         (self.mean_bytes() / CUTS)

@@ -2,8 +2,8 @@
 //! of groups; watched, and never signalled.
 //!
 //! Membership may change while the run goes on. A search every few seconds ([`search`]) says which process is in
-//! which arm now; what changed since the last one is told as happenings, so that the record has, for every look, the
-//! arm of every process: one row for each stretch of one process in one arm.
+//! which arm now; what changed since the last one is told as happenings, so that the record has, for every snapshot,
+//! the arm of every process: one row for each stretch of one process in one arm.
 
 pub mod glob;
 pub(super) mod process;
@@ -88,7 +88,7 @@ impl Attached {
     /// unit that systemd does not know, a file of groups that cannot be read.
     pub fn new(plan: &Experiment, run: &str) -> Result<Self, String> {
         let mut search = Search::new(plan)?;
-        let sighting = search.look(now_s())?;
+        let sighting = search.scan(now_s())?;
         if let Some(problem) = sighting.problems.first() {
             return Err(problem.clone());
         }
@@ -180,7 +180,7 @@ impl Attached {
             }
             Hunt::Idle(mut search) if now >= self.next_search && search.is_open() => {
                 self.hunt = Hunt::Under(std::thread::spawn(move || {
-                    let sighting = search.look(now_s());
+                    let sighting = search.scan(now_s());
                     (search, sighting)
                 }));
             }

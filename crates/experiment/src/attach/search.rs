@@ -87,7 +87,7 @@ impl Search {
     ///
     /// # Errors
     /// In words, when systemctl fails: then nothing is known of its units.
-    pub fn look(&mut self, at_s: f64) -> Result<Sighting, String> {
+    pub fn scan(&mut self, at_s: f64) -> Result<Sighting, String> {
         let mut sighting = Sighting::default();
         let mut everybody = None;
         for group in &mut self.groups {

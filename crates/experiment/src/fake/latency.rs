@@ -6,7 +6,7 @@ use super::curve::Curve;
 use super::reading::{Chance, LATENCY};
 
 const REQUESTS_PER_SECOND: u64 = 100;
-/// More than this in one call is cut off: 10 minutes between two looks.
+/// More than this in one call is cut off: 10 minutes between two snapshots.
 const REQUESTS_MAX: u64 = 60_000;
 /// Of the logarithm: p99 is twice the median.
 const DEVIATION: f64 = 0.3;

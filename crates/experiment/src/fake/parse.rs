@@ -96,7 +96,7 @@ fn written(term: &str) -> &'static str {
 }
 
 fn bytes(text: &str) -> Result<f64, String> {
-    parse_bytes(text).map(|bytes| bytes as f64)
+    Ok(parse_bytes(text)? as f64)
 }
 
 /// `200/s`.

@@ -11,7 +11,7 @@ const PAGE_BYTES: f64 = 4096.0;
 /// Of a simulated process's CPU time.
 const USER_SHARE: f64 = 0.8;
 
-/// The values of one look at one process. Counters count from its start.
+/// The values of one snapshot of one process. Counters count from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
     /// A multiple of the page size.

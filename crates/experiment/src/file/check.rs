@@ -30,7 +30,7 @@ pub enum Condition {
     RssMax { bytes: u64 },
     /// Latency at p99 over the judged window, from load lines or the subject's own histogram.
     P99Max { limit: Duration },
-    /// Looks' intervals whose worst latency exceeds 1 ms ... per minute; see `verdict::check`.
+    /// Intervals whose worst latency exceeds 1 ms ... per minute; see `verdict::check`.
     PausesPerMinuteMax { max: f64 },
     /// No process of the arm is started anew more often than that, within any stretch of this length, else within
     /// the run.

@@ -46,7 +46,7 @@ pub struct Experiment {
     /// Processes per arm.
     pub replicas: u32,
     pub duration: Duration,
-    /// Time from one look to the next.
+    /// Time from one snapshot to the next.
     pub interval: Duration,
     /// Left out of every verdict.
     pub warmup: Duration,
@@ -63,7 +63,7 @@ pub struct Experiment {
     pub stalls: bool,
     /// Judged at the end (and, with `after`, from then on).
     pub verify: Vec<Check>,
-    /// Judged at every look; a failure aborts that arm at once while the others go on.
+    /// Judged at every snapshot; a failure aborts that arm at once while the others go on.
     pub guard: Vec<Check>,
     pub revert: Revert,
     /// The folder of the experiment file; relative paths and commands start there unless `directory` says otherwise.
@@ -85,7 +85,7 @@ pub struct SubjectPlan {
     pub restart: Restart,
     /// Processes outlive a killed supervisor; `--resume` finds them again.
     pub keep: bool,
-    /// Bytes; enforced by a cgroup where possible, else by highwater itself at each look.
+    /// Bytes; enforced by a cgroup where possible, else by highwater itself at each snapshot.
     pub memory_limit: Option<u64>,
     /// URL of an OpenMetrics endpoint, with placeholders.
     pub metrics: Option<String>,

@@ -61,7 +61,7 @@ impl Logs {
         }
     }
 
-    /// Cuts off what has grown past the limit. Called at every poll: a look at two file sizes.
+    /// Cuts off what has grown past the limit. Called at every poll: two file sizes.
     pub fn bound(&mut self) -> Vec<Cut> {
         let mut cuts = Vec::new();
         for file in [&self.out, &self.err] {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::census::Identity;
 use super::cgroup::Cgroup;
 
-/// Without a cgroup: from one look at the process's memory to the next.
+/// Without a cgroup: from one reading of the process's memory to the next.
 const WATCH_EVERY: Duration = Duration::from_millis(100);
-/// With a cgroup: from one look at the kernel's counter to the next.
+/// With a cgroup: from one reading of the kernel's counter to the next.
 const COUNTER_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct MemoryWatch {
     ended_at: Option<u64>,
 }
 
-/// What one look brought.
+/// What one reading brought.
 #[derive(Debug, Default)]
 pub struct Noticed {
     /// The limit is passed and there is no cgroup to enforce it: the process must be killed.
@@ -42,7 +42,7 @@ impl MemoryWatch {
         }
     }
 
-    /// Looks while the process lives.
+    /// Readings while the process lives.
     pub fn poll(&mut self, now: Duration, identity: &Identity) -> Noticed {
         let mut noticed = Noticed::default();
         if now < self.next {

@@ -1,8 +1,8 @@
 //! A process that has ended, from its ELF core: the same snapshot as of a running one, and what its blocks are held by.
 //!
 //! In: a core file (the kernel's, gcore's, systemd-coredump's), and the files that the process had mapped, for what the
-//! core leaves out. Out: a [`HeapLook`] of the moment of death, and which blocks the program could still reach: from
-//! its data, its stacks and, unlike of a running process, its registers. Called by: `highwater explain --core`.
+//! core leaves out. Out: a [`HeapSnapshot`] of the moment of death, and which blocks the program could still reach:
+//! from its data, its stacks and, unlike of a running process, its registers. Called by: `highwater explain --core`.
 
 mod elf;
 mod memory;
@@ -19,7 +19,7 @@ use crate::reach::ScanTime;
 use crate::smaps::Area;
 use crate::stacks::StackArea;
 use crate::types::Census;
-use crate::{HeapLook, huge};
+use crate::{HeapSnapshot, huge};
 use elf::{Headers, Segment, read_headers};
 use memory::CoreMemory;
 
@@ -170,8 +170,8 @@ impl CoreFile {
     }
 
     /// All of it at the moment of death.
-    pub fn snapshot(&self) -> HeapLook {
-        let mut snapshot = HeapLook::default();
+    pub fn snapshot(&self) -> HeapSnapshot {
+        let mut snapshot = HeapSnapshot::default();
         let heap = self.main_heap();
         for segment in &self.headers.segments {
             let pages = self.memory.pages(segment);
@@ -214,7 +214,7 @@ impl CoreFile {
     }
 
     /// Of glibc's heap, all that is in the core.
-    fn walk(&self, snapshot: &HeapLook, note: glibc::Note<'_>) -> glibc::Walk {
+    fn walk(&self, snapshot: &HeapSnapshot, note: glibc::Note<'_>) -> glibc::Walk {
         let (areas, present) = (&snapshot.areas, &snapshot.present);
         glibc::walk_with(&self.memory, areas, present, u64::MAX, note)
     }
@@ -302,12 +302,12 @@ impl CoreFile {
     }
 
     /// What the objects are called that point to a table of virtual functions ([`Census::by_table`]).
-    pub fn class(&self, snapshot: &HeapLook, table: u64) -> Option<String> {
+    pub fn class(&self, snapshot: &HeapSnapshot, table: u64) -> Option<String> {
         snapshot.types.class(&self.memory, table)
     }
 
     /// Every block in use, and which of them the program could reach.
-    pub fn holders(&self, snapshot: &HeapLook) -> Result<Holders, Unsearched> {
+    pub fn holders(&self, snapshot: &HeapSnapshot) -> Result<Holders, Unsearched> {
         if self.missing_bytes() > 0 || self.leaves_out_memory() {
             return Err(Unsearched::Incomplete);
         }
@@ -338,7 +338,7 @@ impl CoreFile {
 
     /// All that was written, and the registers behind it. Of the main stack not what is below its pointer: remains of
     /// calls that are over hold nothing. (Below that of another thread may lie other memory, in the same area.)
-    fn runs(&self, snapshot: &HeapLook) -> Vec<(u64, u64)> {
+    fn runs(&self, snapshot: &HeapSnapshot) -> Vec<(u64, u64)> {
         let main = self.main_thread().map_or(0, |main| main.stack_pointer);
         let live_from = |area: &Area| match area.name == "[stack]" && area.holds(main) {
             true => main.saturating_sub(RED_ZONE_BYTES) & !7,
@@ -356,7 +356,7 @@ impl CoreFile {
         runs
     }
 
-    fn passing(&self, snapshot: &HeapLook) -> Vec<(u64, u64)> {
+    fn passing(&self, snapshot: &HeapSnapshot) -> Vec<(u64, u64)> {
         let stacks = snapshot
             .areas
             .iter()
@@ -367,7 +367,7 @@ impl CoreFile {
     }
 
     /// What lies at an address that holds a block: a variable of the program, a stack, and so on.
-    pub fn place_of(&mut self, snapshot: &HeapLook, address: u64) -> String {
+    pub fn place_of(&mut self, snapshot: &HeapSnapshot, address: u64) -> String {
         let memory = &self.memory;
         let open = |area: &Area| memory.file_of(&area.name)?.try_clone().ok();
         self.places

@@ -141,7 +141,7 @@ fn open(bytes: &[u8]) -> Result<CoreFile, NoCore> {
 }
 
 /// All that is asked of a core.
-fn asked(core: &mut CoreFile) -> (HeapLook, Result<Holders, Unsearched>) {
+fn asked(core: &mut CoreFile) -> (HeapSnapshot, Result<Holders, Unsearched>) {
     let snapshot = core.snapshot();
     let holders = core.holders(&snapshot);
     for table in snapshot.types.by_table.keys().take(10) {

@@ -32,7 +32,7 @@ use table::Table;
 use traps::Traps;
 use watcher::Watcher;
 
-use super::probe::ProbeLook;
+use super::probe::ProbeSnapshot;
 use bpf::fdinfo;
 use bpf::uprobes::{Target, Way};
 use observe::clock::read_ns;
@@ -138,10 +138,10 @@ impl Linked {
     }
 
     /// The account so far, as a probe would give it.
-    pub fn look(&self) -> ProbeLook {
+    pub fn snapshot(&self) -> ProbeSnapshot {
         let table = lock(&self.shared.table);
         let traps = *lock(&self.shared.traps);
-        ProbeLook {
+        ProbeSnapshot {
             allocs: traps.hits.max(table.samples),
             blocks: table.blocks(),
             stacks: table.sites(),
@@ -149,7 +149,7 @@ impl Linked {
             dropped: self.shared.lost.load(Ordering::Relaxed),
             next_malloc: self.answers,
             traps: Some(traps),
-            ..ProbeLook::default()
+            ..ProbeSnapshot::default()
         }
     }
 }

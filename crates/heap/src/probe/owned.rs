@@ -6,10 +6,10 @@ use abi::{
     SectionKind, Snapshot, State, bytes_mode, off_reason, region_flag, stack_flag, stack_why,
 };
 
-use super::{Block, LoadedObject, ProbeLook, Region, Site};
+use super::{Block, LoadedObject, ProbeSnapshot, Region, Site};
 
 /// One probe's account, as owned values.
-pub fn owned(start: u64, snapshot: &Snapshot<'_>) -> ProbeLook {
+pub fn owned(start: u64, snapshot: &Snapshot<'_>) -> ProbeSnapshot {
     let header = &snapshot.header;
     let counters = &header.counters;
     let hashes: BTreeMap<u32, u64> = snapshot.stacks().map(|(row, s)| (row, s.hash)).collect();
@@ -24,7 +24,7 @@ pub fn owned(start: u64, snapshot: &Snapshot<'_>) -> ProbeLook {
     }
     let live = exact_live_bytes(snapshot);
     let (stacks, unread_stacks) = sites(snapshot);
-    ProbeLook {
+    ProbeSnapshot {
         own: vec![(start, start.saturating_add(header.total_bytes))],
         off,
         started_ns: header.started_ns,

@@ -1,4 +1,4 @@
-//! Samples of a store put together as looks: which process each belongs to, which incarnation of it, and at which
+//! Samples of a store put together as snapshots: which process each belongs to, which incarnation of it, and at which
 //! look of the run it was the newest. Pure.
 
 use std::collections::BTreeMap;
@@ -65,7 +65,7 @@ impl Names {
         }
     }
 
-    /// Our own name and unit of a sample; `None` for what a look does not hold.
+    /// Our own name and unit of a sample; `None` for what a snapshot does not hold.
     fn own(&self, name: &str, value: f64) -> Option<(&'static str, f64)> {
         match self {
             Names::Ours => {
@@ -124,7 +124,7 @@ pub struct Assembled {
     pub last_s: f64,
 }
 
-/// Time in slots of one interval: slot n holds what came after the look before and up to look n.
+/// Time in slots of one interval: slot n holds what came after the snapshot before and up to snapshot n.
 #[derive(Debug, Clone, Copy)]
 pub struct Grid {
     /// Nanoseconds since the epoch of slot 0.
@@ -297,14 +297,14 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_ends_with_its_look() {
+    fn a_slot_ends_with_its_snapshot() {
         let slots = [1000.0, 1000.001, 1005.0, 1005.001].map(|t| GRID.slot(t));
         assert_eq!(slots, [0, 1, 1, 2]);
         assert_eq!(GRID.time_ns(2), 1_010_000_000_000);
     }
 
     #[test]
-    fn what_observe_wrote_comes_back_as_a_look_had_it() {
+    fn what_observe_wrote_comes_back_as_a_snapshot_had_it() {
         let who = [("process", "tor"), ("pid", "7"), ("host", "h")];
         let allocator = [&who[..], &[("name", "mimalloc"), ("version", "2.0.9")]].concat();
         let all = [

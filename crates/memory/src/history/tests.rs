@@ -13,7 +13,7 @@ fn a_heap_that_could_be_divided_stays_divided() {
         live_by: LiveBy::Headers,
         ..Account::default()
     };
-    history.add(0.0, &HeapLook::default());
+    history.add(0.0, &HeapSnapshot::default());
     history.moments[0].account = divided;
     let mut torn = Account {
         anonymous: 250.0,
@@ -39,7 +39,7 @@ fn what_uprobes_saw_since_they_were_put_on_is_no_level_of_the_heap() {
         ..Account::default()
     };
     let mut history = History::default();
-    history.add(0.0, &HeapLook::default());
+    history.add(0.0, &HeapSnapshot::default());
     history.moments[0].account = part();
     let mut whole = Account {
         live: 90.0,
@@ -52,7 +52,7 @@ fn what_uprobes_saw_since_they_were_put_on_is_no_level_of_the_heap() {
         history.moments.is_empty(),
         "nothing before the first walk is judged"
     );
-    history.add(1.0, &HeapLook::default());
+    history.add(1.0, &HeapSnapshot::default());
     history.moments[0].account = whole;
     let mut torn = part();
     history.keep_division(&mut torn);
@@ -63,7 +63,7 @@ fn what_uprobes_saw_since_they_were_put_on_is_no_level_of_the_heap() {
 }
 
 #[test]
-fn what_can_have_been_live_between_two_looks_is_what_was_and_what_came() {
+fn what_can_have_been_live_between_two_snapshots_is_what_was_and_what_came() {
     let moment = |live: f64, allocated_bytes: Option<u64>| Moment {
         at_s: 0.0,
         time_ns: 0,
@@ -97,7 +97,7 @@ fn what_can_have_been_live_between_two_looks_is_what_was_and_what_came() {
 fn a_beginning_is_forgotten_once_there_is_enough_behind_it() {
     let mut history = History::default();
     for second in 0..20u32 {
-        history.add(f64::from(second), &HeapLook::default());
+        history.add(f64::from(second), &HeapSnapshot::default());
     }
     history.forget_before(10.0, 11);
     assert_eq!((history.moments.len(), history.moments[0].at_s), (20, 0.0));
@@ -117,11 +117,11 @@ fn a_long_observation_keeps_its_ends_and_stays_bounded() {
             rss_bytes: u64::from(second) * 4096,
             ..Area::default()
         };
-        let look = HeapLook {
+        let snapshot = HeapSnapshot {
             areas: vec![heap],
-            ..HeapLook::default()
+            ..HeapSnapshot::default()
         };
-        history.add(f64::from(second), &look);
+        history.add(f64::from(second), &snapshot);
     }
     assert!(history.moments.len() <= MOMENTS_MAX + 1);
     assert_eq!(history.moments[0].at_s, 0.0);

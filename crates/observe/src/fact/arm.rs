@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::look::Expected;
+use crate::snapshot::Expected;
 
 use super::library::{FileKey, Identity, Libraries};
 use super::proof::{Answer, Proof};

@@ -19,7 +19,7 @@ use super::memory::{FileMemory, Memory, PT_DYNAMIC};
 /// Files that are remembered; the memory is emptied when it is full.
 const FILES_MAX: usize = 4096;
 /// Files larger than this get no sha256 and no search for a version (a Go or Chromium binary may be
-/// hundreds of MB, and a look waits for it): the build id tells them apart as well.
+/// hundreds of MB, and a snapshot waits for it): the build id tells them apart as well.
 const HASHED_BYTES_MAX: u64 = 64 << 20;
 
 /// The part of a file that matters for lookups. Addresses are before the load bias.

@@ -1,14 +1,14 @@
 //! Whether a process makes progress. A hung process still has a resident set, and it samples as
 //! perfectly flat: the most misleading curve there is.
 
-use crate::look::{EventKind, TimeNs};
-use crate::page::Page;
 use crate::proc::process::Vital;
+use crate::snapshot::{EventKind, TimeNs};
+use crate::snapshot_writer::SnapshotWriter;
 
-/// Looks that a standstill must cover at least, however long they are apart.
-const LOOKS_MIN: u32 = 3;
+/// Snapshots that a standstill must cover at least, however long they are apart.
+const SNAPSHOTS_MIN: u32 = 3;
 
-/// The rule. A process is `Hung` when, for `hung_after_ns` and over at least three looks, its CPU
+/// The rule. A process is `Hung` when, for `hung_after_ns` and over at least three snapshots, its CPU
 /// time stood still, and two walks over all of its threads, that long apart, found the same number
 /// of context switches. A service that is merely idle wakes up now and then (a timer, a keep-alive,
 /// an accepted connection), which is a switch. One that truly sleeps in a single `epoll_wait`
@@ -18,9 +18,9 @@ const LOOKS_MIN: u32 = 3;
 pub struct Liveness {
     /// CPU time (ns) when it last changed.
     cpu_ns: u64,
-    /// The first look since then that walked the threads, and what it found.
+    /// The first snapshot since then that walked the threads, and what it found.
     still: Option<Still>,
-    looks: u32,
+    snapshots: u32,
     hung: bool,
     alive_told: bool,
 }
@@ -32,8 +32,8 @@ struct Still {
 }
 
 impl Liveness {
-    pub fn look(&mut self, vital: &Vital, hung_after_ns: i64, page: &mut Page<'_>) {
-        let now = page.time();
+    pub fn sample(&mut self, vital: &Vital, hung_after_ns: i64, writer: &mut SnapshotWriter<'_>) {
+        let now = writer.time();
         let cpu_ns = vital
             .stat
             .cpu_user_ns
@@ -42,14 +42,14 @@ impl Liveness {
         let known = self.still.map(|still| still.switches);
         let woke = matches!((known, switches), (Some(before), Some(now)) if before != now);
         if !self.alive_told {
-            page.fact("alive", "yes".to_owned());
+            writer.fact("alive", "yes".to_owned());
             self.alive_told = true;
         }
         if cpu_ns != self.cpu_ns || woke {
-            self.progress(cpu_ns, now, switches, page);
+            self.progress(cpu_ns, now, switches, writer);
             return;
         }
-        self.looks += 1;
+        self.snapshots += 1;
         let Some(switches) = switches else { return };
         let Some(still) = self.still else {
             self.still = Some(Still {
@@ -59,24 +59,30 @@ impl Liveness {
             return;
         };
         let long = now.0.saturating_sub(still.since.0) >= hung_after_ns;
-        if !self.hung && long && self.looks >= LOOKS_MIN {
+        if !self.hung && long && self.snapshots >= SNAPSHOTS_MIN {
             self.hung = true;
-            page.fact("alive", "no".to_owned());
-            page.event(EventKind::Hung, words(vital, now.0 - still.since.0));
+            writer.fact("alive", "no".to_owned());
+            writer.event(EventKind::Hung, words(vital, now.0 - still.since.0));
         }
     }
 
-    fn progress(&mut self, cpu_ns: u64, now: TimeNs, switches: Option<u64>, page: &mut Page<'_>) {
+    fn progress(
+        &mut self,
+        cpu_ns: u64,
+        now: TimeNs,
+        switches: Option<u64>,
+        writer: &mut SnapshotWriter<'_>,
+    ) {
         self.cpu_ns = cpu_ns;
         self.still = switches.map(|switches| Still {
             since: now,
             switches,
         });
-        self.looks = 0;
+        self.snapshots = 0;
         if self.hung {
             self.hung = false;
-            page.fact("alive", "yes".to_owned());
-            page.event(EventKind::Note, "it makes progress again".to_owned());
+            writer.fact("alive", "yes".to_owned());
+            writer.event(EventKind::Note, "it makes progress again".to_owned());
         }
     }
 }

@@ -7,28 +7,28 @@ use std::time::Instant;
 use super::arm::not_the_arm;
 use super::library::Libraries;
 use super::proof::{Answer, Proof, ProofReader, Unproved};
-use crate::look::{EventKind, Target};
-use crate::page::Page;
 use crate::proc::open::{Folder, Lost};
 use crate::proc::pace::Pace;
 use crate::proc::process::{Loss, Vital};
 use crate::proc::stat::Image;
+use crate::snapshot::{EventKind, Target};
+use crate::snapshot_writer::SnapshotWriter;
 
-/// Looks that wait for a dynamic linker at work, before the maps must do.
-const EARLY_LOOKS_MAX: u32 = 10;
+/// Snapshots that wait for a dynamic linker at work, before the maps must do.
+const EARLY_SNAPSHOTS_MAX: u32 = 10;
 /// Other exporters of malloc that are named in a fact.
 const OTHERS_MAX: usize = 8;
 
 /// Keeps the proof of one process up to date.
 ///
-/// The full proof is read at the first look, and again when `exec` drew new addresses (seen in
-/// stat at every look, for nothing) or when the mapped code files changed (maps, read at a slower
+/// The full proof is read at the first snapshot, and again when `exec` drew new addresses (seen in
+/// stat at every snapshot, for nothing) or when the mapped code files changed (maps, read at a slower
 /// rate, as its cost allows).
 #[derive(Debug)]
 pub struct Prover {
     image: Option<Image>,
     digest: String,
-    early_looks: u32,
+    early_snapshots: u32,
     maps_pace: Pace,
     /// Facts as last written.
     told: HashMap<&'static str, String>,
@@ -50,27 +50,27 @@ impl Prover {
         Prover {
             image: None,
             digest: String::new(),
-            early_looks: 0,
+            early_snapshots: 0,
             maps_pace: Pace::new(seed.wrapping_mul(7)),
             told: HashMap::new(),
             mismatch: None,
         }
     }
 
-    pub fn look(
+    pub fn sample(
         &mut self,
         target: &Target,
         vital: &Vital,
         means: Means<'_>,
-        page: &mut Page<'_>,
+        writer: &mut SnapshotWriter<'_>,
         losses: &mut Vec<Loss>,
     ) {
         let same_image = self.image == Some(vital.stat.image);
-        if same_image && !self.maps_pace.is_due(page.time()) {
+        if same_image && !self.maps_pace.is_due(writer.time()) {
             return;
         }
         if !same_image {
-            self.early_looks = 0;
+            self.early_snapshots = 0;
         }
         let begin = Instant::now();
         let share = means.share;
@@ -81,7 +81,7 @@ impl Prover {
         };
         let renewed = self.renew(same_image, &mut reader);
         self.image = Some(vital.stat.image);
-        self.maps_pace.book(page.time(), begin.elapsed(), share);
+        self.maps_pace.book(writer.time(), begin.elapsed(), share);
         match renewed {
             Ok(None) => {}
             Ok(Some(proof)) => {
@@ -92,11 +92,11 @@ impl Prover {
                     target.pid,
                     reader.libraries,
                 );
-                self.write(&proof, page);
-                self.judge(wrong, page);
+                self.write(&proof, writer);
+                self.judge(wrong, writer);
             }
             Err(Unproved::Early) => {
-                self.early_looks += 1;
+                self.early_snapshots += 1;
                 self.maps_pace.hurry();
             }
             Err(Unproved::Lost(Lost::Gone)) => {}
@@ -115,17 +115,19 @@ impl Prover {
         if same_image && proved && reader.read_maps()?.digest() == self.digest {
             return Ok(None);
         }
-        reader.prove(self.early_looks < EARLY_LOOKS_MAX).map(Some)
+        reader
+            .prove(self.early_snapshots < EARLY_SNAPSHOTS_MAX)
+            .map(Some)
     }
 
     /// Says each change from right to wrong, and from one wrong to another, once.
-    fn judge(&mut self, wrong: Option<String>, page: &mut Page<'_>) {
+    fn judge(&mut self, wrong: Option<String>, writer: &mut SnapshotWriter<'_>) {
         if let Some(words) = &wrong {
             if self.mismatch != wrong {
-                page.event(EventKind::NotTheArm, words.clone());
+                writer.event(EventKind::NotTheArm, words.clone());
             }
         } else if self.mismatch.is_some() {
-            page.event(
+            writer.event(
                 EventKind::Note,
                 "it runs what its arm says again".to_owned(),
             );
@@ -133,11 +135,11 @@ impl Prover {
         self.mismatch = wrong;
     }
 
-    fn write(&mut self, proof: &Proof, page: &mut Page<'_>) {
+    fn write(&mut self, proof: &Proof, writer: &mut SnapshotWriter<'_>) {
         let mut tell = |key: &'static str, value: Option<String>| {
             let value = value.unwrap_or_default();
             if self.told.get(key).is_none_or(|told| *told != value) {
-                page.fact(key, value.clone());
+                writer.fact(key, value.clone());
                 self.told.insert(key, value);
             }
         };

@@ -1,4 +1,4 @@
-//! Fetching endpoints beside the look: a slow or dead one costs only itself.
+//! Fetching endpoints beside the snapshot: a slow or dead one costs only itself.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::body::read_body;
-use crate::look::{ProcessId, TimeNs};
+use crate::snapshot::{ProcessId, TimeNs};
 
 /// Threads that fetch. More than one endpoint that never answers must not hold up the others.
 const THREADS: usize = 8;
@@ -21,7 +21,7 @@ const BACKOFF_DOUBLINGS_MAX: u32 = 6;
 
 struct Job {
     process: ProcessId,
-    look: u64,
+    snapshot: u64,
     url: String,
 }
 
@@ -32,7 +32,7 @@ pub struct Fetched {
     /// The page, or in words why there is none.
     pub page: Result<String, String>,
     pub took: Duration,
-    look: u64,
+    snapshot: u64,
 }
 
 /// A few threads, started when the first endpoint is seen; they end with the observer.
@@ -40,9 +40,9 @@ pub struct Fetched {
 pub struct Fetcher {
     jobs: Sender<Job>,
     done: Receiver<Fetched>,
-    look: u64,
+    snapshot: u64,
     held_bytes: Arc<AtomicU64>,
-    /// The look for which each endpoint is being fetched now.
+    /// The snapshot for which each endpoint is being fetched now.
     under_way: HashMap<ProcessId, u64>,
     resting: HashMap<ProcessId, Rest>,
 }
@@ -71,19 +71,19 @@ impl Fetcher {
         Ok(Fetcher {
             jobs,
             done,
-            look: 0,
+            snapshot: 0,
             held_bytes,
             under_way: HashMap::new(),
             resting: HashMap::new(),
         })
     }
 
-    /// A new look begins.
+    /// A new snapshot begins.
     pub fn begin(&mut self) {
-        self.look += 1;
+        self.snapshot += 1;
     }
 
-    /// Asks for one endpoint. False when the one of an earlier look has not come back yet, or when
+    /// Asks for one endpoint. False when the one of an earlier snapshot has not come back yet, or when
     /// it failed a moment ago and is left alone.
     pub fn ask(&mut self, process: ProcessId, url: &str, now: TimeNs) -> bool {
         self.take_late(now);
@@ -96,28 +96,34 @@ impl Fetcher {
         }
         let job = Job {
             process,
-            look: self.look,
+            snapshot: self.snapshot,
             url: url.to_owned(),
         };
         let sent = self.jobs.send(job).is_ok();
         if sent {
-            self.under_way.insert(process, self.look);
+            self.under_way.insert(process, self.snapshot);
         }
         sent
     }
 
-    /// Waits until `deadline` for the pages of this look. What comes later is dropped: it would be
+    /// Waits until `deadline` for the pages of this snapshot. What comes later is dropped: it would be
     /// recorded at an instant at which it was not true.
     pub fn collect(&mut self, deadline: Instant, now: TimeNs) -> (Vec<Fetched>, Vec<ProcessId>) {
         let mut fetched = Vec::new();
-        while self.under_way.values().any(|&look| look == self.look) {
+        while self
+            .under_way
+            .values()
+            .any(|&snapshot| snapshot == self.snapshot)
+        {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.done.recv_timeout(left) {
                 Ok(one) => fetched.extend(self.book(one, now)),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             }
         }
-        let late = |(process, look): (&ProcessId, &u64)| (*look == self.look).then_some(*process);
+        let late = |(process, snapshot): (&ProcessId, &u64)| {
+            (*snapshot == self.snapshot).then_some(*process)
+        };
         let late = self.under_way.iter().filter_map(late).collect();
         (fetched, late)
     }
@@ -132,7 +138,7 @@ impl Fetcher {
         }
     }
 
-    /// Takes note of an answer; gives it back when it is for this look.
+    /// Takes note of an answer; gives it back when it is for this snapshot.
     fn book(&mut self, fetched: Fetched, now: TimeNs) -> Option<Fetched> {
         self.under_way.remove(&fetched.process);
         match &fetched.page {
@@ -157,7 +163,7 @@ impl Fetcher {
                 );
             }
         }
-        (fetched.look == self.look).then_some(fetched)
+        (fetched.snapshot == self.snapshot).then_some(fetched)
     }
 }
 
@@ -180,7 +186,12 @@ fn work(
 ) {
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Job { process, look, url }) = job else {
+        let Ok(Job {
+            process,
+            snapshot,
+            url,
+        }) = job
+        else {
             return;
         };
         let begin = Instant::now();
@@ -190,7 +201,7 @@ fn work(
                 process,
                 page,
                 took: begin.elapsed(),
-                look,
+                snapshot,
             })
             .is_err()
         {

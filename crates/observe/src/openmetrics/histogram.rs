@@ -1,4 +1,4 @@
-//! Latency histograms of an endpoint, as differences from look to look.
+//! Latency histograms of an endpoint, as differences from snapshot to snapshot.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 
 use super::parse::{Exposition, Labels, Series, full_name};
 use crate::load_lines::serialize;
-use crate::look::{HistogramRow, ProcessId, TimeNs};
+use crate::snapshot::{HistogramRow, ProcessId, TimeNs};
 
 /// Histograms that are followed for one process.
 const HISTOGRAMS_MAX: usize = 32;
@@ -36,9 +36,9 @@ pub fn latency_family(series: &Series) -> Option<(&str, f64)> {
 }
 
 /// The latency histograms of a page: by full name without `le`, bounds in nanoseconds.
-pub fn latency_histograms(page: &Exposition) -> BTreeMap<String, Buckets> {
+pub fn latency_histograms(writer: &Exposition) -> BTreeMap<String, Buckets> {
     let mut found: BTreeMap<String, Buckets> = BTreeMap::new();
-    for series in &page.series {
+    for series in &writer.series {
         let Some((family, unit)) = latency_family(series) else {
             continue;
         };
@@ -63,26 +63,26 @@ pub fn latency_histograms(page: &Exposition) -> BTreeMap<String, Buckets> {
     found
 }
 
-/// What is remembered between two looks.
+/// What is remembered between two snapshots.
 #[derive(Debug, Default)]
 pub struct Histograms {
     before: HashMap<String, (TimeNs, Buckets)>,
-    /// Histograms beyond the limit at the last look.
+    /// Histograms beyond the limit at the last snapshot.
     pub left_out: usize,
 }
 
 impl Histograms {
     /// One row per histogram for what happened since it was last seen. The first sight of a
     /// histogram only sets the mark: what it counted before has no known beginning.
-    pub fn look(
+    pub fn sample(
         &mut self,
         process: ProcessId,
         now: TimeNs,
-        page: &Exposition,
+        writer: &Exposition,
     ) -> Vec<HistogramRow> {
         let mut rows = Vec::new();
         self.left_out = 0;
-        for (name, buckets) in latency_histograms(page) {
+        for (name, buckets) in latency_histograms(writer) {
             if !self.before.contains_key(&name) && self.before.len() >= HISTOGRAMS_MAX {
                 self.left_out += 1;
                 continue;

@@ -16,7 +16,7 @@ const LABELS_MAX: usize = 500_000;
 /// Labels of one series, ordered by name.
 pub type Labels = Vec<(String, String)>;
 
-/// One line of the text. Timestamps and exemplars are left out: the time of the look counts.
+/// One line of the text. Timestamps and exemplars are left out: the time of the snapshot counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     pub name: String,
@@ -42,13 +42,13 @@ pub struct Exposition {
 
 /// Reads as much as can be read; a bad line costs only itself.
 pub fn parse_exposition(text: &str) -> Exposition {
-    let mut page = Exposition::default();
+    let mut writer = Exposition::default();
     let mut labels = 0;
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
         if let Some(limit) = limit_met(index, line, labels) {
-            page.beyond += usize::from(!line.is_empty());
-            page.limit.get_or_insert(limit);
+            writer.beyond += usize::from(!line.is_empty());
+            writer.limit.get_or_insert(limit);
             continue;
         }
         if line.is_empty() {
@@ -59,7 +59,8 @@ pub fn parse_exposition(text: &str) -> Exposition {
             if let (Some("TYPE"), Some(name), Some(kind)) =
                 (words.next(), words.next(), words.next())
             {
-                page.types
+                writer
+                    .types
                     .insert(name.trim_matches('"').to_owned(), kind.to_owned());
             }
             continue;
@@ -67,16 +68,17 @@ pub fn parse_exposition(text: &str) -> Exposition {
         match parse_series(line) {
             Some(series) => {
                 labels += series.labels.len();
-                page.series.push(series);
+                writer.series.push(series);
             }
             None => {
-                page.bad_lines += 1;
-                page.first_bad
+                writer.bad_lines += 1;
+                writer
+                    .first_bad
                     .get_or_insert_with(|| line.chars().take(100).collect());
             }
         }
     }
-    page
+    writer
 }
 
 /// The limit that a line is beyond: memory is bounded by these, not by the page alone.
@@ -161,7 +163,7 @@ fn parse_quoted(text: &str) -> Option<(String, &str)> {
 }
 
 impl Series {
-    /// `NAME{a="x",b="y"}`: the same text for the same series at every look.
+    /// `NAME{a="x",b="y"}`: the same text for the same series at every snapshot.
     pub fn full_name(&self) -> String {
         full_name(&self.name, &self.labels)
     }

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use super::histogram::{Histograms, latency_family};
 use super::parse::{Series, parse_exposition};
 use crate::metric;
-use crate::page::Page;
 use crate::proc::process::Loss;
+use crate::snapshot_writer::SnapshotWriter;
 
 /// Series that are kept of one process.
 pub const SERIES_MAX: usize = 500;
@@ -16,7 +16,7 @@ pub const NAME_BYTES_MAX: usize = 400;
 /// What is remembered of one endpoint.
 #[derive(Debug, Default)]
 pub struct Metrics {
-    /// First come, and from then on always: a label that changes from look to look (a request id)
+    /// First come, and from then on always: a label that changes from snapshot to snapshot (a request id)
     /// must not push out what was there before.
     admitted: HashSet<String>,
     histograms: Histograms,
@@ -24,7 +24,7 @@ pub struct Metrics {
 
 impl Metrics {
     /// Writes down one page.
-    pub fn look(&mut self, text: &str, page: &mut Page<'_>, losses: &mut Vec<Loss>) {
+    pub fn sample(&mut self, text: &str, writer: &mut SnapshotWriter<'_>, losses: &mut Vec<Loss>) {
         let exposition = parse_exposition(text);
         if let Some(bad) = &exposition.first_bad {
             let why = format!("{} lines, the first is {bad:?}", exposition.bad_lines);
@@ -51,19 +51,19 @@ impl Metrics {
                 // Buckets that are no latency have no place in the record.
                 left_out += usize::from(latency_family(series).is_none());
             } else if let Some(name) = self.admit(series) {
-                page.named(name, series.value);
+                writer.named(name, series.value);
             } else {
                 left_out += 1;
             }
         }
         for row in self
             .histograms
-            .look(page.process(), page.time(), &exposition)
+            .sample(writer.process(), writer.time(), &exposition)
         {
-            page.histogram(row);
+            writer.histogram(row);
         }
         left_out += self.histograms.left_out;
-        page.value(metric::METRICS_LEFT_OUT, left_out as u64);
+        writer.value(metric::METRICS_LEFT_OUT, left_out as u64);
         if self.admitted.len() >= SERIES_MAX {
             let why = format!("it has more than {SERIES_MAX} series; the first ones are kept");
             losses.push(Loss {

@@ -1,7 +1,7 @@
 //! The two shapes of number that /proc prints: `Key:  12 kB` lines and rows of integers.
 //!
 //! Own parsers, because the procfs crate builds a map of strings per file: 24 us for a status where
-//! these few lines take 2 us, which for 200 processes is 5 ms of the 20 ms that a look may cost
+//! these few lines take 2 us, which for 200 processes is 5 ms of the 20 ms that a snapshot may cost
 //! (`bench/observe/README.md`).
 
 use thiserror::Error;

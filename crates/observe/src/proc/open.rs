@@ -1,4 +1,4 @@
-//! Files of one /proc/PID, kept open between looks.
+//! Files of one /proc/PID, kept open between snapshots.
 //!
 //! Measured here (kernel 6.18, 200 idle processes, best of 7, per process): stat 6.1 us by open,
 //! read and close, 2.6 us by pread on an open descriptor; status 10.5 and 6.8 us; schedstat 3.6 and
@@ -55,7 +55,7 @@ impl std::fmt::Display for Lost {
 
 const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
 
-/// The folder /proc/PID and the files that are read at each look.
+/// The folder /proc/PID and the files that are read at each snapshot.
 #[derive(Debug)]
 pub struct Folder {
     dir: OwnedFd,
@@ -67,7 +67,7 @@ pub struct Folder {
 /// Descriptors that one kept [`Folder`] holds.
 pub const DESCRIPTORS: usize = 4;
 
-/// A file that is read at each look.
+/// A file that is read at each snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
     Stat,

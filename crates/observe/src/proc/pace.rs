@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::look::TimeNs;
+use crate::snapshot::TimeNs;
 
 /// One costly reading of one process. Its rate follows from what the last ones cost, so that the
 /// reading takes no more than its share of one core, whatever the size of the process.
@@ -10,7 +10,7 @@ use crate::look::TimeNs;
 pub struct Pace {
     due: TimeNs,
     cost_ns: f64,
-    /// 0..1, from the process: spreads the readings of many processes over the looks.
+    /// 0..1, from the process: spreads the readings of many processes over the snapshots.
     phase: f64,
     count: u64,
 }
@@ -45,7 +45,7 @@ impl Pace {
         self.cost_ns = cost_ns.max(self.cost_ns * 0.5 + cost_ns * 0.5);
         let mut wait_ns = self.cost_ns / share.max(1e-9);
         if self.count == 0 {
-            // All processes are read at the first look; from here on they go out of step.
+            // All processes are read at the first snapshot; from here on they go out of step.
             wait_ns *= 1.0 + self.phase;
         }
         self.count += 1;
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cheap_reading_happens_at_every_look() {
+    fn a_cheap_reading_happens_at_every_snapshot() {
         let used = share_used(Duration::from_micros(10), 0.002, SECOND);
         assert!((used - 10e-6).abs() < 1e-8, "{used}");
     }

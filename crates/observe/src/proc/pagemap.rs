@@ -49,16 +49,16 @@ impl Pagemap {
     ) -> Option<()> {
         // No more than is needed: 20,000 threads are 20,000 areas.
         let mut entries = vec![0; count.min(ENTRIES_AT_ONCE) as usize * 8];
-        let mut page = 0;
-        while page < count {
-            let part = (count - page).min(ENTRIES_AT_ONCE);
+        let mut writer = 0;
+        while writer < count {
+            let part = (count - writer).min(ENTRIES_AT_ONCE);
             let bytes = &mut entries[..part as usize * 8];
-            let at = (address / PAGE_BYTES).checked_add(page)?.checked_mul(8)?;
+            let at = (address / PAGE_BYTES).checked_add(writer)?.checked_mul(8)?;
             self.0.read_exact_at(bytes, at).ok()?;
-            for (entry, number) in bytes.as_chunks::<8>().0.iter().zip(page..) {
+            for (entry, number) in bytes.as_chunks::<8>().0.iter().zip(writer..) {
                 give(number, parse_entry(u64::from_le_bytes(*entry)));
             }
-            page += part;
+            writer += part;
         }
         Some(())
     }

@@ -1,4 +1,4 @@
-//! One process at one look: what /proc tells of it.
+//! One process at one snapshot: what /proc tells of it.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -11,11 +11,11 @@ use super::rollup::parse_rollup;
 use super::stat::{Stat, parse_stat};
 use super::status::{Status, parse_status};
 use super::tasks::{Counts, TaskSums, parse_schedstat, read_tasks};
-use crate::look::TimeNs;
 use crate::metric;
-use crate::page::Page;
+use crate::snapshot::TimeNs;
+use crate::snapshot_writer::SnapshotWriter;
 
-/// What the readings of one process may cost at this look, as parts of one core.
+/// What the readings of one process may cost at this snapshot, as parts of one core.
 #[derive(Debug, Clone, Copy)]
 pub struct Shares {
     pub tasks: f64,
@@ -40,22 +40,22 @@ pub struct Loss {
     pub why: String,
 }
 
-/// What the other parts of a look want to know of a living process.
+/// What the other parts of a snapshot want to know of a living process.
 #[derive(Debug, Clone)]
 pub struct Vital {
     pub stat: Stat,
-    /// Sums over the threads, when they were walked at this look.
+    /// Sums over the threads, when they were walked at this snapshot.
     pub counts: Option<Counts>,
 }
 
-/// Reads one process, look after look.
+/// Reads one process, snapshot after snapshot.
 #[derive(Debug)]
 pub struct ProcessReader {
     path: PathBuf,
     pid: i32,
     start_ticks: u64,
     tick_ns: u64,
-    /// Whether descriptors stay open between looks.
+    /// Whether descriptors stay open between snapshots.
     keep: bool,
     folder: Option<Folder>,
     sums: TaskSums,
@@ -64,7 +64,7 @@ pub struct ProcessReader {
 }
 
 impl ProcessReader {
-    /// `seed` differs from process to process, to spread the costly readings over the looks.
+    /// `seed` differs from process to process, to spread the costly readings over the snapshots.
     pub fn new(root: &ProcRoot, pid: i32, start_ticks: u64, keep: bool, seed: i64) -> Self {
         ProcessReader {
             path: root.process(pid),
@@ -84,7 +84,7 @@ impl ProcessReader {
         self.sums.carry(recorded);
     }
 
-    /// The open folder, for the readings that are not made here; `None` before the first look.
+    /// The open folder, for the readings that are not made here; `None` before the first snapshot.
     pub fn folder(&self) -> Option<&Folder> {
         self.folder.as_ref()
     }
@@ -98,20 +98,20 @@ impl ProcessReader {
         self.keep
     }
 
-    /// Lets go of the descriptors at the end of a look, unless they may stay open.
+    /// Lets go of the descriptors at the end of a snapshot, unless they may stay open.
     pub fn rest(&mut self) {
         if !self.keep {
             self.folder = None;
         }
     }
 
-    /// Reads and writes down one look. Losses are told each time; the caller says them once.
-    pub fn look(
+    /// Reads and writes down one snapshot. Losses are told each time; the caller says them once.
+    pub fn sample(
         &mut self,
         now: TimeNs,
         shares: Shares,
         buffer: &mut Vec<u8>,
-        page: &mut Page<'_>,
+        writer: &mut SnapshotWriter<'_>,
         losses: &mut Vec<Loss>,
     ) -> Result<Option<Vital>, Ended> {
         let stat = match self.read_stat(buffer)? {
@@ -124,7 +124,7 @@ impl ProcessReader {
         let Some(folder) = self.folder.as_mut() else {
             return Ok(None);
         };
-        write_stat(&stat, page);
+        write_stat(&stat, writer);
         let body = living_thread(folder, &stat, self.pid);
         let read = match &body {
             None => folder.read_kept(Kept::Status, buffer),
@@ -137,23 +137,23 @@ impl ProcessReader {
                 Status::default()
             }
         };
-        write_status(&status, page);
+        write_status(&status, writer);
         match folder.count_descriptors() {
-            Ok(count) => page.value(metric::FILE_DESCRIPTORS, count),
+            Ok(count) => writer.value(metric::FILE_DESCRIPTORS, count),
             Err(lost) => losses.extend(loss("fd (open files)", lost)),
         }
         let counts = self.count_tasks(now, shares.tasks, &stat, &status, buffer, losses);
         if let Some(counts) = &counts {
-            write_counts(counts, page);
+            write_counts(counts, writer);
         }
         let rollup = body.map_or("smaps_rollup".into(), |thread| {
             format!("{thread}/smaps_rollup")
         });
-        self.roll_up(now, shares.rollup, &rollup, buffer, page, losses);
+        self.roll_up(now, shares.rollup, &rollup, buffer, writer, losses);
         Ok(Some(Vital { stat, counts }))
     }
 
-    /// The outer error ends the process for us; the inner one is a look without it.
+    /// The outer error ends the process for us; the inner one is a snapshot without it.
     fn read_stat(&mut self, buffer: &mut Vec<u8>) -> Result<Result<Stat, Loss>, Ended> {
         const WHAT: &str = "stat (everything)";
         let lost = |lost| match lost {
@@ -236,7 +236,7 @@ impl ProcessReader {
         share: f64,
         file: &str,
         buffer: &mut Vec<u8>,
-        page: &mut Page<'_>,
+        writer: &mut SnapshotWriter<'_>,
         losses: &mut Vec<Loss>,
     ) {
         const WHAT: &str = "smaps_rollup (PSS, LazyFree, huge pages, private dirty)";
@@ -253,10 +253,10 @@ impl ProcessReader {
         match read {
             Ok(()) => {
                 let rollup = parse_rollup(buffer);
-                page.maybe(metric::PSS, rollup.pss_bytes);
-                page.maybe(metric::PRIVATE_DIRTY, rollup.private_dirty_bytes);
-                page.maybe(metric::LAZY_FREE, rollup.lazy_free_bytes);
-                page.maybe(metric::HUGE_PAGES, rollup.huge_pages_bytes);
+                writer.maybe(metric::PSS, rollup.pss_bytes);
+                writer.maybe(metric::PRIVATE_DIRTY, rollup.private_dirty_bytes);
+                writer.maybe(metric::LAZY_FREE, rollup.lazy_free_bytes);
+                writer.maybe(metric::HUGE_PAGES, rollup.huge_pages_bytes);
             }
             Err(lost) => losses.extend(loss(WHAT, lost)),
         }
@@ -273,7 +273,7 @@ fn living_thread(folder: &Folder, stat: &Stat, pid: i32) -> Option<String> {
     Some(format!("task/{tid}"))
 }
 
-/// A process that ends between two readings of one look is no loss: the next look says so.
+/// A process that ends between two readings of one snapshot is no loss: the next snapshot says so.
 fn loss(what: &'static str, lost: Lost) -> Option<Loss> {
     match lost {
         Lost::Gone => None,
@@ -291,26 +291,26 @@ fn malformed_loss(what: &'static str, malformed: &Malformed) -> Loss {
     }
 }
 
-fn write_stat(stat: &Stat, page: &mut Page<'_>) {
-    page.value(metric::THREADS, stat.threads);
-    page.value(metric::CPU_USER, stat.cpu_user_ns);
-    page.value(metric::CPU_SYSTEM, stat.cpu_system_ns);
-    page.value(metric::MINOR_FAULTS, stat.minor_faults);
-    page.value(metric::MAJOR_FAULTS, stat.major_faults);
+fn write_stat(stat: &Stat, writer: &mut SnapshotWriter<'_>) {
+    writer.value(metric::THREADS, stat.threads);
+    writer.value(metric::CPU_USER, stat.cpu_user_ns);
+    writer.value(metric::CPU_SYSTEM, stat.cpu_system_ns);
+    writer.value(metric::MINOR_FAULTS, stat.minor_faults);
+    writer.value(metric::MAJOR_FAULTS, stat.major_faults);
 }
 
-fn write_status(status: &Status, page: &mut Page<'_>) {
-    page.maybe(metric::RSS, status.rss_bytes);
-    page.maybe(metric::RSS_ANON, status.rss_anon_bytes);
-    page.maybe(metric::RSS_FILE, status.rss_file_bytes);
-    page.maybe(metric::RSS_SHMEM, status.rss_shmem_bytes);
-    page.maybe(metric::RSS_PEAK, status.rss_peak_bytes);
-    page.maybe(metric::SWAP, status.swap_bytes);
-    page.maybe(metric::VIRTUAL, status.virtual_bytes);
+fn write_status(status: &Status, writer: &mut SnapshotWriter<'_>) {
+    writer.maybe(metric::RSS, status.rss_bytes);
+    writer.maybe(metric::RSS_ANON, status.rss_anon_bytes);
+    writer.maybe(metric::RSS_FILE, status.rss_file_bytes);
+    writer.maybe(metric::RSS_SHMEM, status.rss_shmem_bytes);
+    writer.maybe(metric::RSS_PEAK, status.rss_peak_bytes);
+    writer.maybe(metric::SWAP, status.swap_bytes);
+    writer.maybe(metric::VIRTUAL, status.virtual_bytes);
 }
 
-fn write_counts(counts: &Counts, page: &mut Page<'_>) {
-    page.value(metric::SWITCHES_VOLUNTARY, counts.switches_voluntary);
-    page.value(metric::SWITCHES_INVOLUNTARY, counts.switches_involuntary);
-    page.value(metric::RUN_DELAY, counts.run_delay_ns);
+fn write_counts(counts: &Counts, writer: &mut SnapshotWriter<'_>) {
+    writer.value(metric::SWITCHES_VOLUNTARY, counts.switches_voluntary);
+    writer.value(metric::SWITCHES_INVOLUNTARY, counts.switches_involuntary);
+    writer.value(metric::RUN_DELAY, counts.run_delay_ns);
 }

@@ -44,7 +44,7 @@ pub fn parse_stat(text: &[u8], tick_ns: u64) -> Result<Stat, Malformed> {
     let words = rest
         .split(u8::is_ascii_whitespace)
         .filter(|word| !word.is_empty());
-    // Up to field 48 (arg_start); on the stack, since this runs for each process at each look.
+    // Up to field 48 (arg_start); on the stack, since this runs for each process at each snapshot.
     let mut fields: [&[u8]; 52] = [b""; 52];
     for (field, word) in fields.iter_mut().skip(3).zip(words) {
         *field = word;

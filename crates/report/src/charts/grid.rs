@@ -5,8 +5,8 @@ use series::series::{Point, Series};
 /// The times that all lines of a panel share.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Grid {
-    /// Few enough looks: every one of them.
-    Looks(Vec<f64>),
+    /// Few enough snapshots: every one of them.
+    Snapshots(Vec<f64>),
     /// Equal stretches of the run.
     Stretches {
         from_s: f64,
@@ -16,7 +16,7 @@ pub enum Grid {
 }
 
 impl Grid {
-    /// Every look when there are at most `points`, otherwise stretches of two points each.
+    /// Every snapshot when there are at most `points`, otherwise stretches of two points each.
     pub fn new<'a>(series: impl Iterator<Item = &'a Series>, points: usize) -> Grid {
         let mut times: Vec<f64> = series
             .flat_map(|s| s.points.iter().map(|p| p.t_s))
@@ -25,10 +25,10 @@ impl Grid {
         times.sort_by(f64::total_cmp);
         times.dedup();
         let (Some(first), Some(last)) = (times.first().copied(), times.last().copied()) else {
-            return Grid::Looks(Vec::new());
+            return Grid::Snapshots(Vec::new());
         };
         if times.len() <= points {
-            return Grid::Looks(times);
+            return Grid::Snapshots(times);
         }
         let count = points / 2;
         Grid::Stretches {
@@ -41,7 +41,7 @@ impl Grid {
     /// When thinned, two times for each stretch, at its first and third quarter.
     pub fn times(&self) -> Vec<f64> {
         match self {
-            Grid::Looks(times) => times.clone(),
+            Grid::Snapshots(times) => times.clone(),
             Grid::Stretches {
                 from_s,
                 step_s,
@@ -55,7 +55,7 @@ impl Grid {
 
     pub fn middles(&self) -> Vec<f64> {
         match self {
-            Grid::Looks(times) => times.clone(),
+            Grid::Snapshots(times) => times.clone(),
             Grid::Stretches {
                 from_s,
                 step_s,
@@ -68,7 +68,7 @@ impl Grid {
 
     pub fn stretch_s(&self) -> Option<f64> {
         match self {
-            Grid::Looks(_) => None,
+            Grid::Snapshots(_) => None,
             Grid::Stretches { step_s, .. } => Some(*step_s),
         }
     }
@@ -77,7 +77,7 @@ impl Grid {
     /// the order in which they came.
     pub fn extremes(&self, points: &[Point]) -> Vec<Option<f64>> {
         match self {
-            Grid::Looks(times) => at_looks(times, points),
+            Grid::Snapshots(times) => at_snapshots(times, points),
             Grid::Stretches { .. } => self
                 .fold(points)
                 .iter()
@@ -89,7 +89,7 @@ impl Grid {
     /// One value per time: the readings themselves, or the mean of each stretch, twice.
     pub fn means(&self, points: &[Point]) -> Vec<Option<f64>> {
         match self {
-            Grid::Looks(times) => at_looks(times, points),
+            Grid::Snapshots(times) => at_snapshots(times, points),
             Grid::Stretches { .. } => self
                 .fold(points)
                 .iter()
@@ -124,7 +124,7 @@ impl Grid {
     }
 }
 
-fn at_looks(times: &[f64], points: &[Point]) -> Vec<Option<f64>> {
+fn at_snapshots(times: &[f64], points: &[Point]) -> Vec<Option<f64>> {
     let mut values = vec![None; times.len()];
     for point in points.iter().filter(|p| p.value.is_finite()) {
         if let Ok(at) = times.binary_search_by(|t| t.total_cmp(&point.t_s)) {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn few_looks_stay_as_they_are() {
+    fn few_snapshots_stay_as_they_are() {
         let series = line(&[1.0, 5.0, 2.0]);
         let grid = Grid::new([&series].into_iter(), 10);
         assert_eq!(grid.times(), [0.0, 1.0, 2.0]);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spike_and_a_dip_of_one_look_survive_thinning() {
+    fn a_spike_and_a_dip_of_one_snapshot_survive_thinning() {
         let mut values = vec![100.0; 13_000];
         values[7_001] = 900.0;
         values[7_002] = 3.0;

@@ -18,7 +18,7 @@ pub const POINTS_MAX: usize = 1_500;
 const POINTS_ALL: usize = 240_000;
 /// A line keeps at least this many, however many lines there are.
 const POINTS_MIN: usize = 200;
-/// Rates and latencies are means over this many stretches of the run: single looks are noise.
+/// Rates and latencies are means over this many stretches of the run: single snapshots are noise.
 const STRETCHES: usize = 120;
 /// Nor are they fewer, where there are so many readings: one that is late by minutes does not take the shape from all
 /// lines.
@@ -152,7 +152,7 @@ fn starts(run: &Run, arm: &str, replica: u32) -> Vec<f64> {
         .collect()
 }
 
-/// The probe reads one process a look, and a large one rarely: a stretch is as long as the longest time between two
+/// The probe reads one process a snapshot, and a large one rarely: a stretch is as long as the longest time between two
 /// readings of a process, so that a line breaks only where readings are missing.
 fn heap_panels(run: &Run) -> Vec<HeapPanel> {
     let took_s = seconds_between(run.begun, run.last);
@@ -180,11 +180,11 @@ fn heap_panels(run: &Run) -> Vec<HeapPanel> {
     HEAP.into_iter().filter_map(panel).collect()
 }
 
-/// Means over stretches of at least two looks, for each arm; values are multiplied by `scale`.
+/// Means over stretches of at least two snapshots, for each arm; values are multiplied by `scale`.
 fn rate_panel(run: &Run, arms: &[ArmSeries], scale: f64) -> Panel {
     let took_s = seconds_between(run.begun, run.last);
-    let looks = took_s / run.experiment.interval.as_secs_f64().max(f64::MIN_POSITIVE);
-    let count = STRETCHES.min((looks / 2.0) as usize).max(1);
+    let snapshots = took_s / run.experiment.interval.as_secs_f64().max(f64::MIN_POSITIVE);
+    let count = STRETCHES.min((snapshots / 2.0) as usize).max(1);
     stretched(run, arms, scale, count)
 }
 

@@ -12,7 +12,7 @@ use super::visible::visible;
 
 pub use tables::{diagnostics, events, groups};
 
-/// Columns of the table; the names are those of `highwater.run/1`.
+/// Columns of the table; the names are those of `highwater.run/2`.
 const COLUMNS: &[&str] = &[
     "arm",
     "is_control",

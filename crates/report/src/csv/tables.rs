@@ -96,13 +96,16 @@ pub fn diagnostics(report: &Report) -> String {
     for caution in &report.recommendation.cautions {
         rows.push(row("caution", "", "", caution, ""));
     }
-    let words = format!("{} snapshots, {} missed", own.looks, own.looks_missed);
+    let words = format!(
+        "{} snapshots, {} missed",
+        own.snapshots, own.snapshots_missed
+    );
     let cost = format!(
         "{} of one core, {}, {} a snapshot, longest {}",
         written::percent(own.cpu),
         written::bytes(own.rss_bytes),
-        written::nanoseconds(own.look_ns_p50),
-        written::nanoseconds(own.look_ns_max)
+        written::nanoseconds(own.snapshot_ns_p50),
+        written::nanoseconds(own.snapshot_ns_max)
     );
     rows.push(row("own", "", "", &words, &cost));
     table(

@@ -1,18 +1,18 @@
-//! `highwater.explain/1`.
+//! `highwater.explain/2`.
 
 use serde_json::{Value, json};
 
 use super::frame::frame_json;
 use super::{Diff, Explained, Other};
 use crate::overhead;
-use heap::inhabitants::How;
 use heap::linked::traps::Traps;
+use heap::memory_managers::How;
 use memory::account::{LiveBy, Part};
 use memory::rank::{Site, frame_name};
 use memory::types::Class;
 use verdict::cause::Sight;
 
-pub const SCHEMA: &str = "highwater.explain/1";
+pub const SCHEMA: &str = "highwater.explain/2";
 
 /// Sites that are listed.
 const SITES_MAX: usize = 20;
@@ -40,7 +40,7 @@ pub fn json(explained: &Explained) -> Value {
             "dropped": probe.dropped})
     });
     let sites = shown_sites(explained);
-    let runtimes: Vec<_> = case.inhabitants.runtimes.iter().map(|r| r.word()).collect();
+    let runtimes: Vec<_> = case.managers.runtimes.iter().map(|r| r.word()).collect();
     json!({
         "schema": SCHEMA,
         "verdict": {
@@ -48,12 +48,12 @@ pub fn json(explained: &Explained) -> Value {
             "confidence": round(verdict.confidence, 2),
             "sentence": verdict.sentence,
             "next_step": verdict.next_step,
-            "doubts": verdict.doubts,
+            "limitations": verdict.limitations,
         },
         "pid": explained.pid,
         "command": explained.command,
         "observed_s": round(case.observed_s, 1),
-        "looks": case.looks,
+        "snapshots": case.snapshots,
         "rss_bytes": whole(case.account.rss_bytes),
         "rss_slope_bytes_per_hour": case.rss.map(|rss| whole(rss.slope_per_hour)),
         "parts": parts.chain(of_which).collect::<Vec<_>>(),

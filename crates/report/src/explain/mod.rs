@@ -14,7 +14,7 @@ pub use json::{SCHEMA, json};
 pub use pprof::pprof;
 pub use text::text;
 
-use heap::inhabitants::Allocator;
+use heap::memory_managers::Allocator;
 use memory::rank::Site;
 use observe::overhead::Overhead;
 use verdict::cause::{Case, CauseVerdict};

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use super::Explained;
 use crate::overhead;
 use crate::visible::{shortened, visible};
-use heap::inhabitants::How;
 use heap::linked::traps::Traps;
+use heap::memory_managers::How;
 use memory::account::{LiveBy, Part};
 use memory::brief::brief;
 use memory::rank::{Site, frame_name};
@@ -46,7 +46,7 @@ fn head(explained: &Explained, out: &mut String) {
     let _ = writeln!(
         out,
         "{command} (pid {}), {:.0} s, {} samples\n",
-        explained.pid, case.observed_s, case.looks
+        explained.pid, case.observed_s, case.snapshots
     );
     let word = verdict.word();
     // Many a sentence begins with the cause.
@@ -60,11 +60,11 @@ fn head(explained: &Explained, out: &mut String) {
     let _ = writeln!(out, "{}", textwrap::fill(&sentence, COLUMNS));
     let next = format!("Next: {}", visible(&verdict.next_step));
     let _ = writeln!(out, "{}\n", textwrap::fill(&next, COLUMNS));
-    for doubt in &verdict.doubts {
+    for limitation in &verdict.limitations {
         let _ = writeln!(
             out,
             "{}",
-            textwrap::fill(&format!("But: {}", visible(doubt)), COLUMNS)
+            textwrap::fill(&format!("But: {}", visible(limitation)), COLUMNS)
         );
     }
 }

@@ -21,7 +21,7 @@ const WORDS_MAX: usize = 240;
 /// What was done, on what.
 pub fn setup(report: &Report) -> String {
     let (s, m) = (&report.summary, &report.summary.machine);
-    let looks = format!(
+    let snapshots = format!(
         "every {} for {}, the first {} left out; the unit of comparison is a process, not a sample",
         written::seconds(s.interval_s),
         written::seconds(s.took_s),
@@ -50,7 +50,7 @@ pub fn setup(report: &Report) -> String {
         ("Arms", arms_words(report)),
         ("Processes", s.manner.to_owned()),
         ("Load", s.load.clone().unwrap_or_default()),
-        ("Looks", looks),
+        ("Snapshots", snapshots),
         ("End", s.end.clone().unwrap_or_else(|| text::NO_END.into())),
         ("highwater", format!("{}; its own cost: {own}", s.version)),
     ];

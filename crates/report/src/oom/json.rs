@@ -39,7 +39,7 @@ fn finding(finding: &OomFinding) -> Value {
         "cause": finding.cause.word(),
         "sentence": finding.sentence,
         "next_step": finding.next_step,
-        "doubts": finding.reservations,
+        "limitations": finding.limitations,
         "made_of": finding.made.word(),
         "owner": {
             "runtime": owner.runtime,

@@ -81,8 +81,8 @@ fn one(finding: &OomFinding, out: &mut String) {
         "{}",
         filled(&format!("{cause}: {}.", finding.sentence), "")
     );
-    for reservation in &finding.reservations {
-        let _ = writeln!(out, "{}", filled(&format!("But: {reservation}."), "  "));
+    for limitation in &finding.limitations {
+        let _ = writeln!(out, "{}", filled(&format!("But: {limitation}."), "  "));
     }
     let _ = writeln!(
         out,

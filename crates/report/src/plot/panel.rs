@@ -14,7 +14,7 @@ use units::written::ByteScale;
 use verdict::Label;
 use verdict::trace::{Trace, TracePoint};
 
-/// The axis of values shows at least this share of the level, so that a flat series looks flat.
+/// The axis of values shows at least this share of the level, so that a flat series snapshots flat.
 const SPAN_MIN: f64 = 0.1;
 /// Interval and forecast may widen the axis by so many times what the readings span, the limit by as much.
 const WIDEN_MAX: f64 = 1.0;

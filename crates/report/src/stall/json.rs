@@ -32,7 +32,7 @@ fn row(row: &NamedFinding) -> Value {
             "thread": row.culprit.thread,
             "tid": row.culprit.tid,
             "function": row.culprit.function,
-            "doing": row.culprit.doing,
+            "doing": row.culprit.activity,
             "stack": row.culprit.stack,
         },
         "chain": row.chain.iter().map(|hop| json!({

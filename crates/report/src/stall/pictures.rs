@@ -22,7 +22,7 @@ pub struct Slice {
     pub end_ns: u64,
     /// "lock", "disk", "running" ...
     pub what: &'static str,
-    pub doing: String,
+    pub activity: String,
     pub frames: Vec<String>,
     /// Who ended it.
     pub woken_by: Option<u64>,
@@ -153,7 +153,7 @@ fn complete(pid: u32, slice: &Slice) -> Value {
     json!({
         "ph": "X", "name": slice.what, "cat": slice.what, "pid": pid, "tid": number(slice.tid),
         "ts": us(slice.start_ns), "dur": us(slice.end_ns - slice.start_ns),
-        "args": { "doing": slice.doing, "stack": slice.frames.join(" < ") },
+        "args": { "doing": slice.activity, "stack": slice.frames.join(" < ") },
     })
 }
 
@@ -184,7 +184,7 @@ mod tests {
             start_ns: 1_000_000,
             end_ns: 3_000_000,
             what: "lock",
-            doing: "fsync of x".into(),
+            activity: "fsync of x".into(),
             frames: vec!["lock".into(), "serve".into()],
             woken_by: Some(9),
         }

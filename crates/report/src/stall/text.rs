@@ -80,9 +80,9 @@ fn culprit(row: &NamedFinding) -> String {
         let lead = if words.is_empty() { "" } else { " in " };
         let _ = write!(words, "{lead}{function}");
     }
-    if !culprit.doing.is_empty() {
+    if !culprit.activity.is_empty() {
         let lead = if words.is_empty() { "" } else { ": " };
-        let _ = write!(words, "{lead}{}", culprit.doing);
+        let _ = write!(words, "{lead}{}", culprit.activity);
     }
     if row.inferred {
         let _ = write!(

@@ -266,8 +266,8 @@ impl Goroutines {
             WaitKind::Lock => Wait::of(WaitKind::Lock, lock.max(SOME_LOCK)),
             kind => Wait::of(kind, lock),
         };
-        if wait.doing == 0 {
-            wait.doing = places.text(words);
+        if wait.activity == 0 {
+            wait.activity = places.text(words);
         }
         // A goroutine's stack lies elsewhere each time: its calls alone are the place.
         (wait.stack, wait.place) = (stack, stack);

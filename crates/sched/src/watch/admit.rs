@@ -29,7 +29,7 @@ impl Watch {
             return Ok(());
         }
         self.threads.admit(tid);
-        self.look_first(tid);
+        self.sample_first(tid);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //! the same place have the same.
 
 use super::Watch;
-use super::look::place_of;
+use super::sample::place_of;
 use super::seen::Placed;
 use super::short::AWAY_PART;
 use crate::event::{StackId, Wait, Waker, What};

@@ -6,12 +6,12 @@ mod costs;
 mod files;
 mod goroutines;
 mod holder;
-mod look;
 mod opened;
 mod python;
 mod root;
 mod rootless;
 mod running;
+mod sample;
 mod seen;
 mod short;
 mod threads;
@@ -84,7 +84,7 @@ pub struct Watch {
     held: Vec<Event>,
     rescanned_ns: u64,
     quota_ns: u64,
-    looks: u64,
+    wait_samples: u64,
     unwound: u32,
     missed_switches: u64,
     /// Records lost up to the last turn.
@@ -149,7 +149,7 @@ pub struct Losses {
     pub lost_samples: u64,
     pub unresolved_stacks: u64,
     pub refused_stacks: u64,
-    pub looks: u64,
+    pub wait_samples: u64,
     /// Threads that could not be watched.
     pub unwatched_threads: u64,
     /// Waits shorter than this were left out while there were too many; 0: none.
@@ -188,7 +188,7 @@ impl Watch {
             held: Vec::new(),
             rescanned_ns: 0,
             quota_ns: now,
-            looks: 0,
+            wait_samples: 0,
             unwound: 0,
             missed_switches: 0,
             lost_seen: 0,
@@ -296,14 +296,14 @@ impl Watch {
             lost_samples: self.samples.as_ref().map_or(0, |samples| samples.lost),
             unresolved_stacks: self.places.unresolved,
             refused_stacks: self.places.refused,
-            looks: self.looks,
+            wait_samples: self.wait_samples,
             unwatched_threads: self.threads.unwatched(),
         }
     }
 
     /// From one turn to the next; what comes meanwhile fits the rings many times over at 50,000 switches a second.
     /// Turns are most of what a quiet subject costs (100 us each, as root, of which its sleep is 30). As root the
-    /// kernel tells what a wait was; without, each turn's look is the sample that tells.
+    /// kernel tells what a wait was; without, each turn's look at its stack is the sample that tells.
     pub fn rest(&self) -> Duration {
         match self.mode {
             Mode::Ebpf => Duration::from_millis(40),
@@ -323,7 +323,7 @@ impl Watch {
         }
         self.drain(now.saturating_sub(IN_FLIGHT_NS));
         turn.groups = std::mem::take(&mut self.groups);
-        self.look(now, &mut turn.groups);
+        self.sample_waits(now, &mut turn.groups);
         self.name_stacks();
         self.doubt(now);
         if now - self.quota_ns >= QUOTA_NS {
@@ -391,7 +391,7 @@ impl Watch {
         let what = if sample.address == 0 {
             What::OnCpu {
                 stack,
-                doing: 0,
+                activity: 0,
                 allocator: self.places.stack_of(stack).allocator,
             }
         } else {
@@ -400,7 +400,7 @@ impl Watch {
                 None => "major faults on anonymous memory".to_string(),
             };
             What::Faulted {
-                doing: self.places.text(&words),
+                activity: self.places.text(&words),
                 stack,
             }
         };

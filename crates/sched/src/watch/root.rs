@@ -3,7 +3,7 @@
 use super::super::ebpf::record::{Before, GONE, Record, STATES, Short, Told, User};
 use super::super::golang::{Goroutines, Probe};
 use super::super::waits::Call;
-use super::look::{group_of, place_of};
+use super::sample::{group_of, place_of};
 use super::threads::Blocked;
 use super::{OURSELVES, OWN_THREADS, Source, Watch};
 use crate::event::{StackId, TextId, Wait, Waker, What};
@@ -248,7 +248,7 @@ impl Watch {
             wait,
             call: Some(call),
             registers: Some(registers(user)),
-            looked: false,
+            sampled: false,
         });
         self.tell(since_ns, tid, What::Blocked(wait));
     }

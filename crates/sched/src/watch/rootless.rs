@@ -158,7 +158,7 @@ impl Watch {
             }
             (known.blocked, known.running_since_ns, known.counts) = (None, None, counts);
             self.tell(gap.from_ns + 1, tid, What::Unsure);
-            self.look_first(tid);
+            self.sample_first(tid);
         }
     }
 
@@ -192,7 +192,7 @@ impl Watch {
                 Some((*tid, stretch(known)?, known.running_since_ns.is_some()))
             })
             .collect();
-        let doing = self
+        let activity = self
             .places
             .text("giving memory back (the process got smaller meanwhile)");
         // It counts for those alone that others wait for just now.
@@ -201,7 +201,7 @@ impl Watch {
             let allocator = true;
             let what = What::OnCpu {
                 stack,
-                doing,
+                activity,
                 allocator,
             };
             self.tell(at_ns, tid, what);
@@ -284,7 +284,7 @@ impl Watch {
             wait,
             call: None,
             registers: None,
-            looked: false,
+            sampled: false,
         });
         self.tell(at_ns, tid, What::Blocked(wait));
     }

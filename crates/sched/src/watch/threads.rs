@@ -38,7 +38,7 @@ pub struct Known {
     pub switched: bool,
     /// It was on a CPU when its counts were last read.
     pub followed: bool,
-    pub last_look_ns: u64,
+    pub last_sample_ns: u64,
     /// The time of the newest record of it, and when what it said was last held against /proc.
     pub told_ns: u64,
     pub checked_ns: u64,
@@ -48,7 +48,7 @@ pub struct Known {
     pub parked: bool,
     /// By every record, those left out too; without eBPF only.
     pub at_work: AtWork,
-    /// What its last look found it waiting for.
+    /// What its last sample found it waiting for.
     pub waits_for: Option<WaitKind>,
     /// How long it was away since it came, in absences that were left out; without eBPF only.
     pub away_ns: u64,
@@ -61,7 +61,7 @@ pub struct Blocked {
     /// The system call, where the switch told it.
     pub call: Option<Call>,
     pub registers: Option<Registers>,
-    pub looked: bool,
+    pub sampled: bool,
 }
 
 pub struct Threads {

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arms::{by_replica, seconds_between};
 use observe::load_lines::PAUSE_METRIC;
-use observe::look::{HistogramRow, Role, TimeNs};
+use observe::snapshot::{HistogramRow, Role, TimeNs};
 use record::run::{Process, Run};
 
 /// A recorded interval with a request slower than this counts as a pause.

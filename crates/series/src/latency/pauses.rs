@@ -10,7 +10,7 @@ use super::rhythm::{Rhythm, rhythm};
 use super::{PAUSE_NS, arm_rows, arm_rows_of, parse_histogram};
 use crate::arms::seconds_between;
 use observe::load_lines::PAUSE_METRIC;
-use observe::look::HistogramRow;
+use observe::snapshot::HistogramRow;
 use record::run::Run;
 
 /// Pauses are also looked at by their length, in bands from one of these to twice that, milliseconds: those that come

@@ -6,12 +6,12 @@ use super::{AuditInput, Check, Finding, ProcessFacts, Severity, names, span};
 use series::clean::clean;
 use series::incarnation::{Fall, climbs_around, falls};
 use series::order::median;
+use series::sawtooth::by_threshold;
 use series::series::{Point, Series};
-use series::teeth::by_threshold;
 
 /// A high-water mark never falls while a process lives; this share allows for rounding.
 const HWM_FALL: f64 = 0.02;
-/// A mark that falls at more than this share of the looks is none, unless at half of them the resident set falls by
+/// A mark that falls at more than this share of the snapshots is none, unless at half of them the resident set falls by
 /// more than the second share.
 const MARK_FALLS: f64 = 0.1;
 const MARK_WITH_RSS: f64 = 0.1;
@@ -24,15 +24,15 @@ const BACK_SHARE: f64 = 0.2;
 /// Uptimes of arms that differ by this share are unequal.
 const UPTIME_SHARE: f64 = 0.2;
 
-/// Births of a process after the first look: known starts, or inferred from falls of the high-water mark
-/// (of the resident set, where there are no marks). In order, on the clock of the looks.
-pub fn births(p: &ProcessFacts, first_look_s: f64) -> Vec<f64> {
+/// Births of a process after the first snapshot: known starts, or inferred from falls of the high-water mark
+/// (of the resident set, where there are no marks). In order, on the clock of the snapshots.
+pub fn births(p: &ProcessFacts, first_snapshot_s: f64) -> Vec<f64> {
     if !p.starts_s.is_empty() {
         return p
             .starts_s
             .iter()
             .copied()
-            .filter(|s| *s > first_look_s)
+            .filter(|s| *s > first_snapshot_s)
             .collect();
     }
     if has_marks(p) {
@@ -78,20 +78,20 @@ fn begins_anew(rss: &[Point], sudden: &[Fall]) -> bool {
 fn mark_falls(p: &ProcessFacts) -> Vec<f64> {
     let mut before: Vec<f64> = Vec::new();
     let mut born = Vec::new();
-    for look in p.hwm.chunk_by(|a, b| a.t_s == b.t_s) {
-        let mut marks: Vec<f64> = look.iter().map(|m| m.value).collect();
+    for snapshot in p.hwm.chunk_by(|a, b| a.t_s == b.t_s) {
+        let mut marks: Vec<f64> = snapshot.iter().map(|m| m.value).collect();
         marks.sort_by(f64::total_cmp);
         let mut pairs = before.iter().zip(&marks);
         if before.len() == marks.len() && pairs.any(|(old, new)| *new < (1.0 - HWM_FALL) * old) {
-            born.push(look[0].t_s);
+            born.push(snapshot[0].t_s);
         }
         before = marks;
     }
     born
 }
 
-/// Whether what is called a high-water mark is one: the highest since the last look falls at every other look, and
-/// the resident set does not fall with it.
+/// Whether what is called a high-water mark is one: the highest since the last snapshot falls at every other snapshot,
+/// and the resident set does not fall with it.
 fn has_marks(p: &ProcessFacts) -> bool {
     let steps = p.hwm.len().saturating_sub(1);
     let falls = mark_falls(p);
@@ -108,7 +108,7 @@ fn fell(rss: &[Point], t_s: f64) -> bool {
 
 /// Restarts within the window, by arm.
 pub fn restarted(input: &AuditInput) -> Vec<Finding> {
-    let Some(first) = input.looks_s.first().copied() else {
+    let Some(first) = input.snapshots_s.first().copied() else {
         return Vec::new();
     };
     let mut found = Vec::new();
@@ -161,29 +161,29 @@ pub fn restarted(input: &AuditInput) -> Vec<Finding> {
     found
 }
 
-/// A process is late by so many looks, or by so many of its own intervals.
-const LATE_LOOKS: f64 = 2.5;
-/// One that misses many looks may have missed the first ones, with at least this chance.
+/// A process is late by so many snapshots, or by so many of its own intervals.
+const LATE_SNAPSHOTS: f64 = 2.5;
+/// One that misses many snapshots may have missed the first ones, with at least this chance.
 const ACCIDENT: f64 = 1e-3;
 
-/// Whether a process that is first seen at `began_s` may have been there before, and missed the looks.
+/// Whether a process that is first seen at `began_s` may have been there before, and missed the snapshots.
 fn is_accident(input: &AuditInput, p: &ProcessFacts, began_s: f64) -> bool {
-    let late_s = began_s - input.looks_s.first().copied().unwrap_or(began_s);
-    if own_interval(p).is_some_and(|own| late_s > LATE_LOOKS * own) {
+    let late_s = began_s - input.snapshots_s.first().copied().unwrap_or(began_s);
+    if own_interval(p).is_some_and(|own| late_s > LATE_SNAPSHOTS * own) {
         return false;
     }
-    let before = input.looks_s.partition_point(|t_s| *t_s < began_s);
-    let since = (input.looks_s.len() - before).max(1);
+    let before = input.snapshots_s.partition_point(|t_s| *t_s < began_s);
+    let since = (input.snapshots_s.len() - before).max(1);
     let missed = (1.0 - p.rss.len() as f64 / since as f64).max(0.0);
     missed.powf(before as f64) > ACCIDENT
 }
 
-/// Processes first seen well after the first look.
+/// Processes first seen well after the first snapshot.
 pub fn added(input: &AuditInput) -> Vec<Finding> {
-    let Some(first) = input.looks_s.first().copied() else {
+    let Some(first) = input.snapshots_s.first().copied() else {
         return Vec::new();
     };
-    let late = first + (0.05 * input.span_s()).max(LATE_LOOKS * input.interval_s());
+    let late = first + (0.05 * input.span_s()).max(LATE_SNAPSHOTS * input.interval_s());
     let mut found = Vec::new();
     for (arm, processes) in input.by_arm() {
         let began: Vec<(&ProcessFacts, f64)> = processes
@@ -224,9 +224,9 @@ pub fn added(input: &AuditInput) -> Vec<Finding> {
 /// Age at the end of each process: since its last birth, or since it was first seen. One that is looked at no more is
 /// not younger for it.
 fn age_s(input: &AuditInput, p: &ProcessFacts) -> Option<f64> {
-    let first = *input.looks_s.first()?;
+    let first = *input.snapshots_s.first()?;
     let seen_last = p.rss.last()?.t_s;
-    let end = p.until_s.and(input.looks_s.last().copied());
+    let end = p.until_s.and(input.snapshots_s.last().copied());
     let last = end.unwrap_or(seen_last);
     let known = p
         .starts_s
@@ -264,7 +264,7 @@ impl Life {
 }
 
 /// The lives of a process, in order; none without a reading.
-pub(super) fn lives(p: &ProcessFacts, first_look_s: f64) -> Vec<Life> {
+pub(super) fn lives(p: &ProcessFacts, first_snapshot_s: f64) -> Vec<Life> {
     let (Some(first), Some(last)) = (p.rss.first(), p.rss.last()) else {
         return Vec::new();
     };
@@ -272,7 +272,7 @@ pub(super) fn lives(p: &ProcessFacts, first_look_s: f64) -> Vec<Life> {
     let born = known.fold(f64::NEG_INFINITY, f64::max);
     let mut marks = vec![first.t_s];
     let inside = |t: &f64| *t > first.t_s && *t < last.t_s;
-    marks.extend(births(p, first_look_s).into_iter().filter(inside));
+    marks.extend(births(p, first_snapshot_s).into_iter().filter(inside));
     marks.push(last.t_s);
     let life = |w: &[f64]| Life {
         born_s: w[0],
@@ -286,14 +286,14 @@ pub(super) fn lives(p: &ProcessFacts, first_look_s: f64) -> Vec<Life> {
     lives
 }
 
-/// Arms are compared at an age up to which each was watched for so many looks.
-const SHARED_LOOKS: f64 = 8.0;
+/// Arms are compared at an age up to which each was watched for so many snapshots.
+const SHARED_SNAPSHOTS: f64 = 8.0;
 
 /// Longest uptime that every arm has reached: its processes' longest incarnations, median over the arm,
 /// least over arms. `None` without arms, and where some arm was never watched at such an age.
 pub fn equal_uptime_s(input: &AuditInput) -> Option<f64> {
     let input = &settled(input);
-    let first = *input.looks_s.first()?;
+    let first = *input.snapshots_s.first()?;
     let interval_s = input.interval_s();
     let arms = input.by_arm();
     let lives: Vec<Vec<Vec<Life>>> = arms
@@ -303,7 +303,7 @@ pub fn equal_uptime_s(input: &AuditInput) -> Option<f64> {
     let mut equal_s = f64::INFINITY;
     // Who is too old at that age may have a life in which it was younger: that one counts from then on.
     loop {
-        let least_s = (SHARED_LOOKS * interval_s).min(equal_s);
+        let least_s = (SHARED_SNAPSHOTS * interval_s).min(equal_s);
         let reached = |arm: &Vec<Vec<Life>>| {
             let each = arm.iter().map(|own| reached_s(own, equal_s, least_s));
             median(&each.collect::<Vec<_>>())
@@ -335,7 +335,7 @@ fn reached_s(lives: &[Life], age_s: f64, least_s: f64) -> f64 {
 
 /// Arms that were looked at no more well before the end, every process of them.
 pub fn stopped(input: &AuditInput) -> Vec<Finding> {
-    let Some(end) = input.looks_s.last().copied() else {
+    let Some(end) = input.snapshots_s.last().copied() else {
         return Vec::new();
     };
     let last = |ps: &[&ProcessFacts]| {

@@ -191,7 +191,7 @@ fn an_arm_that_is_read_half_as_often_misses_nothing() {
 }
 
 #[test]
-fn the_highest_since_the_last_look_is_no_high_water_mark() {
+fn the_highest_since_the_last_snapshot_is_no_high_water_mark() {
     let mut input = bare(27);
     for p in &mut input.processes {
         let mark = |(i, r): (usize, &Point)| Point {
@@ -230,22 +230,22 @@ fn arms_that_were_never_watched_at_one_age_are_not_said_to_be_compared_at_one() 
 }
 
 #[test]
-fn another_pace_of_looking_is_no_row_of_holes() {
+fn another_interval_is_no_row_of_holes() {
     let mut input = bare(29);
     let keep = |t_s: &f64| *t_s < 18_000.0 || ((*t_s / 600.0) as u32).is_multiple_of(4);
-    input.looks_s.retain(keep);
+    input.snapshots_s.retain(keep);
     for p in &mut input.processes {
         p.rss.retain(|r| keep(&r.t_s));
     }
     assert_eq!(audit(&input), []);
     input
-        .looks_s
+        .snapshots_s
         .retain(|t_s| !(3_000.0..9_000.0).contains(t_s));
     for p in &mut input.processes {
         p.rss.retain(|r| !(3_000.0..9_000.0).contains(&r.t_s));
     }
     let found = audit(&input);
-    assert_eq!(checks(&input), [Check::MissingLooks]);
+    assert_eq!(checks(&input), [Check::MissingSnapshots]);
     assert_eq!(found[0].since_s, Some(2_400.0));
 }
 

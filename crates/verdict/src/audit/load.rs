@@ -8,7 +8,7 @@ use series::series::Point;
 const REQUESTS_SHARE: f64 = 0.15;
 /// CPU differs between allocators at equal work, up to twice (measured on relays): only more is a finding.
 const CPU_TIMES: f64 = 2.2;
-/// Below this share of a core CPU time says nothing of the load: it is the look's own noise.
+/// Below this share of a core CPU time says nothing of the load: it is the snapshot's own noise.
 const CPU_FLOOR: f64 = 0.01;
 /// A difference must also be this many standard errors of the arm's median.
 const ERRORS: f64 = 4.0;

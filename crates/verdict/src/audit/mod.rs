@@ -26,15 +26,15 @@ pub use survive::{Survivor, survivors, survivors_at};
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AuditInput {
     pub processes: Vec<ProcessFacts>,
-    /// Times of all looks, seconds on one clock, in order.
-    pub looks_s: Vec<f64>,
+    /// Times of all snapshots, seconds on one clock, in order.
+    pub snapshots_s: Vec<f64>,
     /// The arm that the others are compared with.
     pub control: Option<String>,
     /// Numbers said elsewhere (in a report, a limit) beside what was observed.
     pub stated: Vec<Stated>,
 }
 
-/// One process over time. All series share the clock of the looks; bytes, seconds, counts.
+/// One process over time. All series share the clock of the snapshots; bytes, seconds, counts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ProcessFacts {
     pub id: String,
@@ -80,7 +80,8 @@ pub enum Check {
     /// An arm that ended before the others: a guard stopped it, or it left.
     Stopped,
     Load,
-    MissingLooks,
+    #[serde(alias = "missing_looks")]
+    MissingSnapshots,
     Hung,
     LazyFree,
     HugePages,
@@ -107,7 +108,7 @@ pub struct Finding {
     pub severity: Severity,
     pub arms: Vec<String>,
     pub processes: Vec<String>,
-    /// Since when, on the clock of the looks.
+    /// Since when, on the clock of the snapshots.
     pub since_s: Option<f64>,
     pub what: String,
     /// What it does to the verdict.
@@ -172,15 +173,15 @@ impl AuditInput {
     }
 
     fn span_s(&self) -> f64 {
-        match (self.looks_s.first(), self.looks_s.last()) {
+        match (self.snapshots_s.first(), self.snapshots_s.last()) {
             (Some(a), Some(b)) => b - a,
             _ => 0.0,
         }
     }
 
-    /// Usual time between looks.
+    /// Usual time between snapshots.
     fn interval_s(&self) -> f64 {
-        let between: Vec<f64> = self.looks_s.windows(2).map(|w| w[1] - w[0]).collect();
+        let between: Vec<f64> = self.snapshots_s.windows(2).map(|w| w[1] - w[0]).collect();
         if between.is_empty() {
             f64::NAN
         } else {

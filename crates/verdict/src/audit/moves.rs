@@ -1,4 +1,4 @@
-//! Membership that changed while a record was written. Such a record has, for each look, the arm of every process,
+//! Membership that changed while a record was written. Such a record has, for each snapshot, the arm of every process,
 //! so nothing is mixed: what weakens the verdict is who is missing in an arm, and since when.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The readings themselves: looks that are missing, processes that hang.
+//! The readings themselves: snapshots that are missing, processes that hang.
 
 use super::{AuditInput, Check, Finding, ProcessFacts, Severity, counted, names, span};
 use series::order::median;
@@ -6,24 +6,24 @@ use series::series::Point;
 
 /// A gap of this many usual intervals is a hole.
 const HOLE: f64 = 3.0;
-/// A process that misses more than this share of the looks of its life is listed.
+/// A process that misses more than this share of the snapshots of its life is listed.
 const MISSING_SHARE: f64 = 0.1;
-/// A process whose CPU stands still, or whose RSS is one number, for this many looks hangs.
-const STILL_LOOKS: usize = 8;
+/// A process whose CPU stands still, or whose RSS is one number, for this many snapshots hangs.
+const STILL_SNAPSHOTS: usize = 8;
 /// And this many times as long as it, and the others, stood still before.
 const STILL_TIMES: f64 = 4.0;
 /// So many of its gaps, of this length but for a quarter, make a cadence of its own.
 const REGULAR_SHARE: f64 = 0.8;
 
-/// Holes in the looks, and processes that were not seen at many of them.
+/// Holes in the snapshots, and processes that were not seen at many of them.
 pub fn missing(input: &AuditInput) -> Vec<Finding> {
     let usual = input.interval_s();
     let mut found = Vec::new();
-    let holes = holes(&input.looks_s, usual);
+    let holes = holes(&input.snapshots_s, usual);
     if let Some((since, _)) = holes.first() {
         let each: Vec<String> = holes.iter().map(|(_, gap)| span(*gap)).collect();
         found.push(finding(
-            Check::MissingLooks,
+            Check::MissingSnapshots,
             Severity::Note,
             format!(
                 "no snapshot for {} (usual: every {})",
@@ -43,7 +43,7 @@ pub fn missing(input: &AuditInput) -> Vec<Finding> {
         .collect();
     if !ids.is_empty() {
         let mut f = finding(
-            Check::MissingLooks,
+            Check::MissingSnapshots,
             Severity::Weakens,
             format!(
                 "{} {} many snapshots: {}",
@@ -65,15 +65,15 @@ pub fn missing(input: &AuditInput) -> Vec<Finding> {
 const NEAR: usize = 5;
 
 /// Beginning and length of the gaps that are long beside all others and beside those near them.
-fn holes(looks_s: &[f64], usual: f64) -> Vec<(f64, f64)> {
-    let gaps: Vec<f64> = looks_s.windows(2).map(|w| w[1] - w[0]).collect();
+fn holes(snapshots_s: &[f64], usual: f64) -> Vec<(f64, f64)> {
+    let gaps: Vec<f64> = snapshots_s.windows(2).map(|w| w[1] - w[0]).collect();
     let near = |at: usize| median(&gaps[at.saturating_sub(NEAR)..(at + NEAR + 1).min(gaps.len())]);
     let long = gaps
         .iter()
         .enumerate()
         .filter(|(_, gap)| **gap > HOLE * usual);
     long.filter(|(at, gap)| **gap > HOLE * near(*at))
-        .map(|(at, gap)| (looks_s[at], *gap))
+        .map(|(at, gap)| (snapshots_s[at], *gap))
         .collect()
 }
 
@@ -82,19 +82,19 @@ fn misses(input: &AuditInput, p: &ProcessFacts) -> bool {
         return true;
     };
     let watched = |t: &&f64| **t >= first.t_s && p.until_s.is_none_or(|until| **t <= until);
-    let looks: Vec<f64> = input.looks_s.iter().filter(watched).copied().collect();
-    let due = match (own_interval(p), looks.first().zip(looks.last())) {
+    let snapshots: Vec<f64> = input.snapshots_s.iter().filter(watched).copied().collect();
+    let due = match (own_interval(p), snapshots.first().zip(snapshots.last())) {
         (Some(own), Some((from, to))) if own > 1.5 * input.interval_s() => {
-            let holes = looks
+            let holes = snapshots
                 .windows(2)
                 .map(|w| w[1] - w[0] - own)
                 .filter(|over| *over > 0.0)
                 .sum::<f64>();
             ((to - from - holes) / own).floor() as usize
         }
-        _ => looks.len(),
+        _ => snapshots.len(),
     };
-    due > STILL_LOOKS && ((due - p.rss.len().min(due)) as f64) > MISSING_SHARE * due as f64
+    due > STILL_SNAPSHOTS && ((due - p.rss.len().min(due)) as f64) > MISSING_SHARE * due as f64
 }
 
 /// The time between its readings, where it is read at a cadence of its own.
@@ -167,16 +167,16 @@ fn watched(p: &ProcessFacts) -> &[Point] {
     }
 }
 
-/// Whether most looks find what the last one found, and the others a grain more or less: a process at rest.
+/// Whether most snapshots find what the last one found, and the others a grain more or less: a process at rest.
 fn is_coarse(points: &[Point]) -> bool {
     let moves = points.windows(2).map(|w| (w[1].value - w[0].value).abs());
     let moved: Vec<f64> = moves.filter(|m| *m > 0.0).collect();
     let grain = moved.iter().copied().fold(f64::INFINITY, f64::min);
-    2 * moved.len() < moved_looks(points) && median(&moved) < 1.5 * grain
+    2 * moved.len() < moved_snapshots(points) && median(&moved) < 1.5 * grain
 }
 
 /// Looks up to the last move.
-fn moved_looks(points: &[Point]) -> usize {
+fn moved_snapshots(points: &[Point]) -> usize {
     let last = points.windows(2).rposition(|w| w[0].value != w[1].value);
     last.map_or(0, |at| at + 1)
 }
@@ -189,7 +189,7 @@ fn runs(points: &[Point]) -> Vec<usize> {
         .collect()
 }
 
-/// The longest stretch of one number that is usual among the processes, looks.
+/// The longest stretch of one number that is usual among the processes, snapshots.
 fn usual_run(input: &AuditInput) -> f64 {
     let longest = |p: &ProcessFacts| runs(watched(p)).into_iter().max().map(|n| n as f64);
     median(
@@ -209,7 +209,7 @@ fn still_since(points: &[Point], usual: f64) -> Option<f64> {
     let longest = *before.iter().max()?;
     let bar = (STILL_TIMES * longest as f64)
         .max(STILL_TIMES * usual)
-        .max(STILL_LOOKS as f64);
+        .max(STILL_SNAPSHOTS as f64);
     (*last as f64 >= bar).then(|| points[points.len() - last].t_s)
 }
 

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use super::{AuditInput, ProcessFacts, births};
 use series::series::Point;
 
-/// Moves within this share of the run (or two and a half looks) of the first into an arm found it.
+/// Moves within this share of the run (or two and a half snapshots) of the first into an arm found it.
 const FOUNDING_SHARE: f64 = 0.02;
 
 fn tolerance_s(input: &AuditInput) -> f64 {
-    let looks = 2.5 * input.interval_s();
-    looks.max(FOUNDING_SHARE * input.span_s())
+    let snapshots = 2.5 * input.interval_s();
+    snapshots.max(FOUNDING_SHARE * input.span_s())
 }
 
 /// When each arm had its first process.
@@ -36,7 +36,7 @@ fn moved_at(p: &ProcessFacts) -> Option<f64> {
 /// not to have been restarted then brings its past along, and founds nothing.
 pub(super) fn founders(input: &AuditInput) -> BTreeMap<&str, f64> {
     let (began, slack) = (beginnings(input), tolerance_s(input));
-    let first = input.looks_s.first().copied().unwrap_or(0.0);
+    let first = input.snapshots_s.first().copied().unwrap_or(0.0);
     let reborn = |p: &ProcessFacts, at: f64| {
         let unknown = p.starts_s.is_empty() && p.hwm.len() < 2;
         let near = |t: &f64| (*t - at).abs() <= slack;

@@ -21,7 +21,7 @@ pub struct Survivor {
 /// with their births as restarts.
 pub fn survivors(input: &AuditInput, findings: &[Finding]) -> Vec<Survivor> {
     let input = &settled(input);
-    let first = input.looks_s.first().copied().unwrap_or(0.0);
+    let first = input.snapshots_s.first().copied().unwrap_or(0.0);
     let out: Vec<&String> = findings
         .iter()
         .filter(|f| matches!(f.check, Check::Hung | Check::Units | Check::Allocators))
@@ -45,11 +45,11 @@ pub fn survivors(input: &AuditInput, findings: &[Finding]) -> Vec<Survivor> {
         .collect()
 }
 
-fn series_of(p: &ProcessFacts, first_look_s: f64) -> Series {
+fn series_of(p: &ProcessFacts, first_snapshot_s: f64) -> Series {
     Series {
         id: p.id.clone(),
         points: p.rss.clone(),
-        restarts_s: births(p, first_look_s),
+        restarts_s: births(p, first_snapshot_s),
         limit: None,
     }
 }
@@ -58,7 +58,7 @@ fn series_of(p: &ProcessFacts, first_look_s: f64) -> Series {
 /// longest).
 pub fn survivors_at(input: &AuditInput, findings: &[Finding], uptime_s: f64) -> Vec<Survivor> {
     let settled = settled(input);
-    let first = settled.looks_s.first().copied().unwrap_or(0.0);
+    let first = settled.snapshots_s.first().copied().unwrap_or(0.0);
     let known: BTreeMap<&str, &ProcessFacts> = settled
         .processes
         .iter()

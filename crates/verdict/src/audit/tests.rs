@@ -3,16 +3,16 @@
 use super::*;
 use crate::short_runs::Dice;
 
-/// Three arms of four processes, 60 looks every 10 minutes, all well.
+/// Three arms of four processes, 60 snapshots every 10 minutes, all well.
 pub(super) fn clean(seed: u64) -> AuditInput {
     let mut dice = Dice(seed);
-    let looks_s: Vec<f64> = (0..60).map(|i| 600.0 * f64::from(i)).collect();
+    let snapshots_s: Vec<f64> = (0..60).map(|i| 600.0 * f64::from(i)).collect();
     let mut processes = Vec::new();
     for (a, arm) in ["jemalloc", "glibc", "mimalloc"].iter().enumerate() {
         for p in 0..4 {
             let level = 1e8 * (1.0 + 0.3 * a as f64);
             let series = |scale: f64, dice: &mut Dice| -> Vec<Point> {
-                looks_s
+                snapshots_s
                     .iter()
                     .map(|&t_s| Point {
                         t_s,
@@ -22,7 +22,7 @@ pub(super) fn clean(seed: u64) -> AuditInput {
             };
             let counter = |rate: f64, dice: &mut Dice| -> Vec<Point> {
                 let rate = rate * (1.0 + 0.03 * dice.normal());
-                looks_s
+                snapshots_s
                     .iter()
                     .map(|&t_s| Point {
                         t_s,
@@ -65,7 +65,7 @@ pub(super) fn clean(seed: u64) -> AuditInput {
     }];
     AuditInput {
         processes,
-        looks_s,
+        snapshots_s,
         control: Some("glibc".to_owned()),
         stated,
     }
@@ -211,7 +211,7 @@ fn restarts_are_known_or_inferred_and_ages_become_unequal() {
             (4, Some(24_000.0))
         );
         assert_eq!(found[1].arms, ["jemalloc"]);
-        // The start times say that all began half a minute before the first look.
+        // The start times say that all began half a minute before the first snapshot.
         let equal_s = equal_uptime_s(&input).unwrap();
         assert!([24_000.0, 24_030.0].contains(&equal_s), "{how}: {equal_s}");
     }
@@ -314,7 +314,7 @@ fn late_comers_are_found() {
         "{kinds:?}"
     );
     assert!(
-        !kinds.contains(&Check::MissingLooks) && !kinds.contains(&Check::Restarted),
+        !kinds.contains(&Check::MissingSnapshots) && !kinds.contains(&Check::Restarted),
         "{kinds:?}"
     );
 }
@@ -328,13 +328,13 @@ fn unequal_load_holes_and_a_hung_process() {
     assert_eq!(checks(&input), [Check::Load]);
     let mut input = clean(6);
     let inside = |t: f64| (9_000.0..15_000.0).contains(&t);
-    input.looks_s.retain(|t| !inside(*t));
+    input.snapshots_s.retain(|t| !inside(*t));
     for p in &mut input.processes {
         for series in [&mut p.rss, &mut p.hwm, &mut p.cpu_s, &mut p.requests] {
             series.retain(|r| !inside(r.t_s));
         }
     }
-    assert_eq!(checks(&input), [Check::MissingLooks]);
+    assert_eq!(checks(&input), [Check::MissingSnapshots]);
     let mut input = clean(7);
     let stop = input.processes[3].cpu_s[40].value;
     input.processes[3]

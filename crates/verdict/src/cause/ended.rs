@@ -90,7 +90,7 @@ pub fn judge_ended(account: &Account, in_use: Option<&InUse>) -> CauseVerdict {
     };
     let share_lost = lost / account.live.max(1.0);
     if judged.cause != Cause::Leak && share_lost > 0.01 {
-        judged.doubts.push(format!(
+        judged.limitations.push(format!(
             "{} of the live heap ({}) was unreachable",
             percent(share_lost),
             bytes(lost)

@@ -2,7 +2,7 @@
 
 use super::sentence::{rate, retention_next, survivors, verdict};
 use super::{Case, Cause, CauseVerdict, Owner, Sight, heap, level, managed, overcounted};
-use ::heap::inhabitants::{How, Runtime};
+use ::heap::memory_managers::{How, Runtime};
 use memory::account::{LiveBy, Part};
 use memory::brief::brief;
 use memory::growth::Growth;
@@ -102,7 +102,7 @@ fn live(case: &Case, growth: &Growth, group: Group) -> CauseVerdict {
         );
         sentence.push_str(&words);
     }
-    if case.inhabitants.is_static {
+    if case.managers.is_static {
         sentence
             .push_str("; the program is static, so that no library can be put before its malloc");
         return verdict(Cause::Blind, 0.9, sentence, &static_next(case));
@@ -145,7 +145,7 @@ const MUSL_NEXT: &str = "build the program for glibc for a test and explain that
     allocator from inside (the crate highwater-alloc for Rust)";
 
 fn static_next(case: &Case) -> String {
-    let is_dynamic = !case.inhabitants.is_static && case.inhabitants.is_musl;
+    let is_dynamic = !case.managers.is_static && case.managers.is_musl;
     opened(case, if is_dynamic { MUSL_NEXT } else { STATIC_NEXT })
 }
 
@@ -304,7 +304,7 @@ fn anonymous(case: &Case, growth: &Growth, growing: &[(Group, Growth)]) -> Cause
 }
 
 fn anonymous_unknown(case: &Case, rate: &str) -> CauseVerdict {
-    if let Some(sanitizer) = case.inhabitants.sanitizer {
+    if let Some(sanitizer) = case.managers.sanitizer {
         let sentence = format!(
             "anonymous memory grows by {rate}: the heap and the shadow memory of {} lie there, and the probe cannot be \
              put before its malloc",
@@ -321,7 +321,7 @@ fn anonymous_unknown(case: &Case, rate: &str) -> CauseVerdict {
         return verdict(Cause::Blind, 0.85, sentence, &static_next(case));
     }
     let outside = case
-        .inhabitants
+        .managers
         .allocators
         .iter()
         .find(|allocator| allocator.how != How::Libc);
@@ -342,7 +342,7 @@ fn anonymous_unknown(case: &Case, rate: &str) -> CauseVerdict {
 
 /// Why the probe cannot see the allocator of a program that has no runtime and no allocator of a known name in it.
 fn out_of_sight(case: &Case) -> Option<&'static str> {
-    let who = &case.inhabitants;
+    let who = &case.managers;
     match case.sight {
         _ if who.is_static && who.is_musl => {
             Some("the program is static, on musl: no library can be put before its allocator")
@@ -424,7 +424,7 @@ fn files(case: &Case, growth: &Growth) -> CauseVerdict {
 
 /// ZGC maps its heap several times, from a file in memory.
 fn is_java_heap(case: &Case) -> bool {
-    let is_jvm = case.inhabitants.runtimes.contains(&Runtime::Jvm);
+    let is_jvm = case.managers.runtimes.contains(&Runtime::Jvm);
     let first = case.grown_files.first();
     is_jvm && first.is_some_and(|(name, _)| name.starts_with("/memfd:java_heap"))
 }

@@ -71,11 +71,11 @@ fn unused(case: &Case, free: f64, is_torn: bool) -> Option<CauseVerdict> {
     if !is_known || free <= FELL * most {
         return None;
     }
-    let seen = 1.0 - (1.0 - FULL_SHARE).powi(case.looks.min(i32::MAX as usize) as i32);
+    let seen = 1.0 - (1.0 - FULL_SHARE).powi(case.snapshots.min(i32::MAX as usize) as i32);
     let spare = format!(
         "no more than {} was live in any of {} snapshots, and {} of free heap",
         bytes(most),
-        case.looks,
+        case.snapshots,
         bytes(free)
     );
     let confidence = CONFIDENCE * seen;
@@ -120,7 +120,7 @@ fn flat(case: &Case) -> CauseVerdict {
     let level = case.rss.map_or(case.account.rss_bytes, |rss| rss.level);
     let few = case.rss.is_none();
     let told = match few {
-        true => format!("undecided after {} samples", case.looks),
+        true => format!("undecided after {} samples", case.snapshots),
         false => "nothing grows".to_owned(),
     };
     let live = match case.sight {

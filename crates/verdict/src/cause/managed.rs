@@ -2,7 +2,7 @@
 
 use super::sentence::{rate, verdict};
 use super::{Case, Cause, CauseVerdict, heap};
-use ::heap::inhabitants::Runtime;
+use ::heap::memory_managers::Runtime;
 use memory::growth::Growth;
 
 /// Of all growth, what a leak of native blocks must be to be named before the heap of a runtime that collects: how

@@ -38,8 +38,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use ::heap::inhabitants::{Allocator, Inhabitants, Runtime};
 use ::heap::linked::traps::Traps;
+use ::heap::memory_managers::{Allocator, MemoryManagers, Runtime};
 use memory::account::{Account, LiveBy, Part};
 use memory::growth::Growth;
 use memory::limit::Overcount;
@@ -121,7 +121,7 @@ pub struct CauseVerdict {
     pub sentence: String,
     pub next_step: String,
     /// Facts behind it that contradict each other or limit it, a sentence each.
-    pub doubts: Vec<String>,
+    pub limitations: Vec<String>,
     /// Too little was seen to judge growth, or why there is some.
     pub undecided: bool,
 }
@@ -167,7 +167,7 @@ pub enum Sight {
 #[derive(Debug, Clone, Default)]
 pub struct Case {
     pub observed_s: f64,
-    pub looks: usize,
+    pub snapshots: usize,
     /// The process is gone, and this is its last moment.
     pub has_ended: bool,
     /// The last account.
@@ -177,7 +177,7 @@ pub struct Case {
     pub rss: Option<Growth>,
     /// Live heap and free heap together.
     pub heap: Option<Growth>,
-    /// Free heap, allocator-held and fragmentation summed at each look: where a page goes from one to the other
+    /// Free heap, allocator-held and fragmentation summed at each snapshot: where a page goes from one to the other
     /// neither rises evenly.
     pub free: Option<Growth>,
     pub huge_untouched: Option<Growth>,
@@ -208,7 +208,7 @@ pub struct Case {
     pub grown_files: Vec<(String, f64)>,
     pub threads_first: usize,
     pub threads_last: usize,
-    pub inhabitants: Inhabitants,
+    pub managers: MemoryManagers,
     pub sight: Sight,
     /// The size classes of the survivors that keep pages, in words.
     pub survivors: Option<String>,
@@ -347,14 +347,14 @@ impl Case {
 
     /// Allocators that the program carries under names of its own.
     pub fn linked_inside(&self) -> impl Iterator<Item = &Allocator> {
-        self.inhabitants
+        self.managers
             .allocators
             .iter()
             .filter(|allocator| allocator.inside_program)
     }
 
     pub fn runtime(&self) -> Option<Runtime> {
-        self.inhabitants.runtimes.first().copied()
+        self.managers.runtimes.first().copied()
     }
 }
 
@@ -367,10 +367,10 @@ pub fn judge(case: &Case) -> CauseVerdict {
     verdict = objects::refined(case, verdict);
     if verdict.cause != Cause::Blind {
         verdict
-            .doubts
+            .limitations
             .extend(case.overcount.map(|over| overcounted(case, &over)));
     }
-    verdict.doubts.extend(doubts(case));
+    verdict.limitations.extend(limitations(case));
     verdict
 }
 
@@ -392,13 +392,13 @@ fn overcounted(case: &Case, over: &Overcount) -> String {
     format!("the probe counts {counted} live where {most} {at_most}: {why}")
 }
 
-fn doubts(case: &Case) -> Vec<String> {
+fn limitations(case: &Case) -> Vec<String> {
     use units::written::{bytes, percent};
-    let mut doubts = Vec::new();
+    let mut limitations = Vec::new();
     if let Some(witness) = case.account.witness {
         let (live, least) = (case.account.live, 1_048_576.0);
         if (witness - live).abs() > 0.2 * witness.max(live) + least {
-            doubts.push(format!(
+            limitations.push(format!(
                 "glibc's own headers show {} in use where the probe counts {} live: part of the \
                  heap was allocated before the probe saw it, or past it",
                 bytes(witness),
@@ -409,20 +409,20 @@ fn doubts(case: &Case) -> Vec<String> {
     let unexplained = case.account.unexplained() / case.account.rss_bytes.max(1.0);
     if unexplained < -1.0 {
         let beyond = bytes(-case.account.unexplained());
-        doubts.push(format!("the parts claim {beyond} more than is resident"));
+        limitations.push(format!("the parts claim {beyond} more than is resident"));
     } else if unexplained.abs() > 0.05 {
         let share = percent(unexplained);
-        doubts.push(format!(
+        limitations.push(format!(
             "{share} of RSS is unexplained: the parts do not add up"
         ));
     }
-    if case.looks < memory::growth::LOOKS_MIN {
-        doubts.push(format!(
+    if case.snapshots < memory::growth::SAMPLES_MIN {
+        limitations.push(format!(
             "only {} samples: growth cannot be classified yet",
-            case.looks
+            case.snapshots
         ));
     }
-    doubts
+    limitations
 }
 
 #[cfg(test)]

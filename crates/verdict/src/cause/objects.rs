@@ -4,7 +4,7 @@ mod findings;
 
 use super::sentence::verdict;
 use super::{Case, Cause, CauseVerdict, GROWN_BYTES_MIN, GROWN_SHARE, Owner};
-use ::heap::inhabitants::Runtime;
+use ::heap::memory_managers::Runtime;
 use findings::{Finding, finding};
 use memory::managed::{ManagedGrowth, TypeGrowth};
 use runtimes::is_of_the_language;

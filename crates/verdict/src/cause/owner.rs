@@ -1,7 +1,7 @@
 //! Who owns the anonymous mappings that grow.
 
 use super::Owner;
-use heap::inhabitants::{Inhabitants, Runtime};
+use heap::memory_managers::{MemoryManagers, Runtime};
 use memory::rank::Site;
 use symbols::frame::Frame;
 
@@ -39,7 +39,7 @@ const KNOWN_SHARE: f64 = 0.15;
 
 /// `site`: the mapping site that grew most; `raw`: its frames, wrappers included. `known_share`: of
 /// the growth, what lies in mappings whose caller is known.
-pub fn owner(site: Option<&Site>, raw: &[Frame], known_share: f64, who: &Inhabitants) -> Owner {
+pub fn owner(site: Option<&Site>, raw: &[Frame], known_share: f64, who: &MemoryManagers) -> Owner {
     let linked = who
         .allocators
         .iter()
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn the_frames_tell_the_owner() {
         let site = Site::default();
-        let who = Inhabitants::default();
+        let who = MemoryManagers::default();
         let told = |names: &[&str]| owner(Some(&site), &frames(names), 0.9, &who);
         assert_eq!(
             told(&["mmap", "_rjem_je_pages_map", "main"]),
@@ -120,9 +120,9 @@ mod tests {
             Owner::Runtime(Runtime::Python)
         );
         assert_eq!(told(&["mmap", "open_window", "main"]), Owner::Program);
-        let go = Inhabitants {
+        let go = MemoryManagers {
             runtimes: vec![Runtime::Go],
-            ..Inhabitants::default()
+            ..MemoryManagers::default()
         };
         assert_eq!(owner(None, &[], 0.0, &go), Owner::Runtime(Runtime::Go));
         assert_eq!(owner(None, &[], 0.0, &who), Owner::Unknown);

@@ -10,7 +10,7 @@ pub fn verdict(cause: Cause, confidence: f64, sentence: String, next_step: &str)
         confidence,
         sentence,
         next_step: next_step.to_owned(),
-        doubts: Vec::new(),
+        limitations: Vec::new(),
         undecided: false,
     }
 }

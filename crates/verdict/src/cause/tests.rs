@@ -39,7 +39,7 @@ fn case(growths: &[(Part, f64)]) -> Case {
     };
     Case {
         observed_s: 60.0,
-        looks: 60,
+        snapshots: 60,
         account,
         growth: growths
             .iter()
@@ -184,11 +184,11 @@ fn owners_of_anonymous_memory() {
     case.owner = Owner::Runtime(Runtime::Go);
     assert_eq!(judge(&case).cause, Cause::Managed);
     case.owner = Owner::Unknown;
-    case.inhabitants.is_static = true;
+    case.managers.is_static = true;
     assert_eq!(judge(&case).cause, Cause::Blind);
-    case.inhabitants = Inhabitants {
+    case.managers = MemoryManagers {
         sanitizer: Some(Sanitizer::Thread),
-        ..Inhabitants::default()
+        ..MemoryManagers::default()
     };
     let verdict = judge(&case);
     assert_eq!(verdict.cause, Cause::Blind);
@@ -409,7 +409,7 @@ fn lost_native_blocks_come_before_a_heap_that_is_collected() {
 #[test]
 fn what_grows_on_musl_unseen_is_blind() {
     let mut case = case(&[(Part::AnonymousMappings, 9.0)]);
-    case.inhabitants.is_musl = true;
+    case.managers.is_musl = true;
     case.no_uprobes = Some("run explain as root".to_owned());
     case.sight = Sight::Absent("it runs on musl".to_owned());
     let verdict = judge(&case);
@@ -428,7 +428,7 @@ fn a_vector_that_doubles_has_not_turned_over() {
 }
 
 #[test]
-fn too_few_looks_are_undecided() {
+fn too_few_snapshots_are_undecided() {
     let mut few = case(&[]);
     few.rss = None;
     let verdict = judge(&few);

@@ -1,7 +1,7 @@
-//! Guard rails: the same conditions, judged at every look from that look and the last minute's
+//! Guard rails: the same conditions, judged at every snapshot from that snapshot and the last minute's
 //! latencies.
 //!
-//! Cheap: one pass over the look's samples, no reading back of the run. `trend` needs an interim
+//! Cheap: one pass over the snapshot's samples, no reading back of the run. `trend` needs an interim
 //! verdict and is not judged here; ask [`super::judge_check`] whenever one is made.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -10,8 +10,8 @@ use std::time::Duration;
 use super::{CheckOutcome, Seen, fact, p99_max, reading, restarts, words};
 use experiment::file::{Check, Condition, Experiment};
 use observe::load_lines::PAUSE_METRIC;
-use observe::look::{HistogramRow, Look, ProcessId, Role, Target, TimeNs};
 use observe::metric;
+use observe::snapshot::{HistogramRow, ProcessId, Role, Snapshot, Target, TimeNs};
 use series::arms::seconds_between;
 use series::latency::Merged;
 use units::written;
@@ -34,10 +34,10 @@ pub struct Guards {
     names: BTreeMap<ProcessId, String>,
 }
 
-/// One arm at one look.
+/// One arm at one snapshot.
 struct Arm<'a> {
     name: &'a str,
-    look: &'a Look,
+    snapshot: &'a Snapshot,
     /// Its processes that are old enough for the guard.
     processes: BTreeMap<ProcessId, String>,
     recent: Option<&'a VecDeque<HistogramRow>>,
@@ -51,15 +51,15 @@ impl Guards {
         }
     }
 
-    /// The guards that this look breaks, each with its arm. `uptime` is the age of a process at
-    /// this look.
-    pub fn look(
+    /// The guards that this snapshot breaks, each with its arm. `uptime` is the age of a process at
+    /// this snapshot.
+    pub fn evaluate(
         &mut self,
-        look: &Look,
+        snapshot: &Snapshot,
         targets: &[Target],
         uptime: &dyn Fn(ProcessId) -> Duration,
     ) -> Vec<CheckOutcome> {
-        self.remember(look, targets);
+        self.remember(snapshot, targets);
         let names: BTreeSet<&str> = targets.iter().map(|target| target.arm.as_str()).collect();
         let mut broken = Vec::new();
         for (index, check) in self.checks.iter().enumerate() {
@@ -77,7 +77,7 @@ impl Guards {
                 let processes = targets.iter().filter(old).map(id).collect();
                 let arm = Arm {
                     name,
-                    look,
+                    snapshot,
                     processes,
                     recent: self.recent.get(name),
                 };
@@ -132,7 +132,7 @@ impl Guards {
         broken
     }
 
-    fn remember(&mut self, look: &Look, targets: &[Target]) {
+    fn remember(&mut self, snapshot: &Snapshot, targets: &[Target]) {
         let wanted = |check: &Check| {
             matches!(
                 check.condition,
@@ -143,7 +143,7 @@ impl Guards {
             return;
         }
         let requests = |row: &&HistogramRow| row.metric != PAUSE_METRIC;
-        for row in look.histograms.iter().filter(requests) {
+        for row in snapshot.histograms.iter().filter(requests) {
             if let Some(target) = targets.iter().find(|target| target.process == row.process) {
                 self.recent
                     .entry(target.arm.clone())
@@ -153,7 +153,7 @@ impl Guards {
         }
         for rows in self.recent.values_mut() {
             let old =
-                |row: &HistogramRow| seconds_between(row.end, look.time) > RECENT.as_secs_f64();
+                |row: &HistogramRow| seconds_between(row.end, snapshot.time) > RECENT.as_secs_f64();
             while rows.len() > ROWS_MAX || rows.front().is_some_and(old) {
                 rows.pop_front();
             }
@@ -188,7 +188,7 @@ impl Arm<'_> {
             }
             Condition::PausesPerMinuteMax { max } => self.pauses(*max),
             Condition::Http { .. } | Condition::Command { .. } => self.fact(&check.condition),
-            // Told at once by `restarted`: a process in a crash loop may be down at every look.
+            // Told at once by `restarted`: a process in a crash loop may be down at every snapshot.
             Condition::Trend { .. } | Condition::RestartsMax { .. } => None,
         };
         let (passed, observed) = seen?;
@@ -208,7 +208,7 @@ impl Arm<'_> {
         max: Option<f64>,
         written: impl Fn(f64) -> String,
     ) -> Option<Seen> {
-        self.look.samples.iter().find_map(|sample| {
+        self.snapshot.samples.iter().find_map(|sample| {
             let id = self.processes.get(&sample.process)?;
             let bad = is_wanted(&sample.metric) && reading::outside(sample.value, min, max);
             bad.then(|| {
@@ -242,7 +242,7 @@ impl Arm<'_> {
 
     fn fact(&self, condition: &Condition) -> Option<Seen> {
         let key = fact::key(condition)?;
-        self.look
+        self.snapshot
             .facts
             .iter()
             .filter(|fact| fact.key == key)

@@ -3,7 +3,7 @@
 //! Rules, one for each kind of condition. `after` counts from the start of each process.
 //!
 //! - `rss_max`: the highest RSS of any process of the arm. Without `after` the kernel's high-water
-//!   mark counts too, so that a peak between two looks is seen; it has no date, so with `after`
+//!   mark counts too, so that a peak between two snapshots is seen; it has no date, so with `after`
 //!   only readings do.
 //! - `metric`: every reading lies within [min, max], from `after` on (from the end of the warm-up
 //!   when there is no `after`). `min` of a counter is asked of the last reading of each process

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Seen;
-use observe::look::{EventKind, TimeNs};
+use observe::snapshot::{EventKind, TimeNs};
 use record::run::{Process, Run};
 use series::arms::seconds_between;
 use units::written;

@@ -77,7 +77,7 @@ pub struct OomFinding {
     pub now: Option<CgroupNow>,
     pub sentence: String,
     pub next_step: String,
-    pub reservations: Vec<String>,
+    pub limitations: Vec<String>,
 }
 
 impl OomFinding {
@@ -139,11 +139,11 @@ fn finding(kills: Vec<Kill>, now: &mut impl FnMut(&str) -> Option<CgroupNow>) ->
         now: now(path),
         sentence: String::new(),
         next_step: String::new(),
-        reservations: Vec::new(),
+        limitations: Vec::new(),
         kills,
     };
     finding.sentence = sentence::sentence(&finding);
     finding.next_step = next::step(&finding);
-    finding.reservations = sentence::reservations(&finding);
+    finding.limitations = sentence::limitations(&finding);
     finding
 }

@@ -213,18 +213,18 @@ fn repeated(finding: &OomFinding) -> String {
 }
 
 /// What is missing, or puts the sentence in another light.
-pub fn reservations(finding: &OomFinding) -> Vec<String> {
+pub fn limitations(finding: &OomFinding) -> Vec<String> {
     let last = finding.last();
-    let mut reservations = Vec::new();
+    let mut limitations = Vec::new();
     if last.is_allocating_task {
-        reservations.push(
+        limitations.push(
             "it was killed because it asked (vm.oom_kill_allocating_task), whatever its size: the process that \
              grew may be another"
                 .to_owned(),
         );
     }
     if let Some((pid, command)) = last.victim().and_then(|victim| victim.instead_of.as_ref()) {
-        reservations.push(format!(
+        limitations.push(format!(
             "the kernel had chosen {command} (pid {pid}) and killed a child of it, as it did before 5.3"
         ));
     }
@@ -232,7 +232,7 @@ pub fn reservations(finding: &OomFinding) -> Vec<String> {
         let over = beside
             .over_s
             .map_or_else(String::new, |s| format!(" in {}", seconds(s)));
-        reservations.push(format!(
+        limitations.push(format!(
             "from the first kill to the last {} (pid {}) grew from {} to {}{over}: it may be the one that fills \
              the memory",
             beside.command,
@@ -241,11 +241,11 @@ pub fn reservations(finding: &OomFinding) -> Vec<String> {
             bytes(beside.to_bytes as f64)
         ));
     }
-    reservations.extend(fragmented(last));
+    limitations.extend(fragmented(last));
     if last.by == By::Kernel {
-        reservations.extend(last.missing.iter().map(|part| missing(*part).to_owned()));
+        limitations.extend(last.missing.iter().map(|part| missing(*part).to_owned()));
     }
-    reservations
+    limitations
 }
 
 /// It asked for contiguous pages while there was memory.

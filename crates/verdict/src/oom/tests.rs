@@ -131,11 +131,11 @@ fn the_one_that_grew_beside_the_victim_is_named() {
     assert_eq!(found.beside.as_ref().unwrap().command, "database");
     assert!(
         found
-            .reservations
+            .limitations
             .iter()
-            .any(|doubt| doubt.contains("database (pid 5) grew from")),
+            .any(|limitation| limitation.contains("database (pid 5) grew from")),
         "{:?}",
-        found.reservations
+        found.limitations
     );
     assert!(found.next_step.contains("--pid 5"), "{}", found.next_step);
 }

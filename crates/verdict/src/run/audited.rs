@@ -7,10 +7,10 @@ use crate::audit;
 use crate::audit::{AuditInput, Check, Member, ProcessFacts, Stay};
 use crate::run::Finding;
 use crate::run::heap::LAST_WORDS_MAX;
-use observe::look::{Event, EventKind, LAST_LOOK_MAX, Role, TimeNs};
 use observe::member;
 use observe::metric;
 use observe::metric::Metric;
+use observe::snapshot::{Event, EventKind, LAST_SNAPSHOT_MAX, Role, TimeNs};
 use record::run::{Process, Run};
 use series::arms::{member_id, seconds_between, subjects};
 use series::latency::LOAD_METRIC;
@@ -24,10 +24,10 @@ const SHORT_SHARE: f64 = 0.05;
 /// More than this share of the CPU time that was wanted went to other guests: latencies of milliseconds are theirs.
 const STOLEN_SHARE: f64 = 0.02;
 
-/// Intervals without a look at the end of a run that are worth a finding, beyond what ending takes.
-const LOOKS_UNSEEN: f64 = 3.0;
+/// Intervals without a snapshot of the end of a run that are worth a finding, beyond what ending takes.
+const SNAPSHOTS_UNSEEN: f64 = 3.0;
 
-/// What missing looks mean.
+/// What missing snapshots mean.
 const NOT_SEEN: &str =
     "growth, a peak or a restart in that time is not seen; verdicts rest on the other snapshots";
 
@@ -51,7 +51,7 @@ pub fn findings(run: &Run) -> Vec<Finding> {
         .map(words)
         .chain(shortage(run))
         .chain(theft(run))
-        .chain(lost_looks(run))
+        .chain(lost_snapshots(run))
         .chain(unseen_end(run))
         .chain(unknown_events(run))
         .collect()
@@ -198,12 +198,12 @@ fn theft(run: &Run) -> Option<Finding> {
     })
 }
 
-/// Looks that the record had no room for, or that it could not take, as the collector counted them.
-fn lost_looks(run: &Run) -> Option<Finding> {
+/// Snapshots that the record had no room for, or that it could not take, as the collector counted them.
+fn lost_snapshots(run: &Run) -> Option<Finding> {
     let lost = run
         .events
         .iter()
-        .filter(|event| event.kind == EventKind::LooksLost);
+        .filter(|event| event.kind == EventKind::SnapshotsLost);
     let words: Vec<&str> = lost.map(|event| event.words.as_str()).collect();
     (!words.is_empty()).then(|| Finding {
         what: words.join("; "),
@@ -213,18 +213,18 @@ fn lost_looks(run: &Run) -> Option<Finding> {
 }
 
 /// A record that was full until the end has no word of it: only the end of the run, if that, stands long after its last
-/// look.
+/// snapshot.
 fn unseen_end(run: &Run) -> Option<Finding> {
     let end = run.end.as_ref()?;
     let unseen_s = seconds_between(run.last, end.time);
     let usual_s = run.experiment.interval.as_secs_f64();
     let judging = match run.experiment.probe {
-        true => LAST_LOOK_MAX + LAST_WORDS_MAX,
+        true => LAST_SNAPSHOT_MAX + LAST_WORDS_MAX,
         false => Duration::ZERO,
     };
     let grace = run.experiment.subject.stop.grace;
     let ending_s = grace.as_secs_f64() + judging.as_secs_f64();
-    (unseen_s > LOOKS_UNSEEN * usual_s + ending_s).then(|| Finding {
+    (unseen_s > SNAPSHOTS_UNSEEN * usual_s + ending_s).then(|| Finding {
         what: format!(
             "no snapshot in the last {} of the run",
             written::seconds(unseen_s)
@@ -248,16 +248,16 @@ pub fn input(run: &Run) -> AuditInput {
         .processes
         .iter()
         .filter(|process| process.role == Role::Subject);
-    let mut looks: Vec<i64> = of_subjects
+    let mut snapshots: Vec<i64> = of_subjects
         .filter_map(|process| process.samples.get(metric::RSS.name))
         .flatten()
         .map(|(time, _)| time.0)
         .collect();
-    looks.sort_unstable();
-    looks.dedup();
+    snapshots.sort_unstable();
+    snapshots.dedup();
     AuditInput {
         processes: replicas(run),
-        looks_s: looks
+        snapshots_s: snapshots
             .into_iter()
             .map(|time| seconds_between(run.begun, TimeNs(time)))
             .collect(),
@@ -369,7 +369,7 @@ fn abortion<'a>(run: &'a Run, arm: &str) -> Option<&'a Event> {
     events.find(|e| e.kind == EventKind::Aborted && of_arm(e.process))
 }
 
-/// User and system together; both are read at every look.
+/// User and system together; both are read at every snapshot.
 fn cpu(user: &[Point], system: &[Point]) -> Vec<Point> {
     let both = user.iter().zip(system);
     both.map(|(user, system)| Point {

@@ -16,13 +16,13 @@ use record::run::{Process, Run};
 use series::arms::{ArmSeries, arm_series, subjects};
 use series::estimate::Estimate;
 
-/// Fact: the cause that the probe's account of a process points to, a word of `highwater.explain/1`.
+/// Fact: the cause that the probe's account of a process points to, a word of `highwater.explain/2`.
 pub const CAUSE_FACT: &str = "heap.cause";
 /// Fact: the same as a sentence, with rates and shares, and whether another allocator can help.
 pub const SENTENCE_FACT: &str = "heap.sentence";
 /// Fact: the function that the cause names, if it names one.
 pub const PLACE_FACT: &str = "heap.place";
-/// What these may take in all at the end of a run, behind its last look: the processes are ended only afterwards.
+/// What these may take in all at the end of a run, behind its last snapshot: the processes are ended only afterwards.
 pub const LAST_WORDS_MAX: Duration = Duration::from_secs(30);
 
 /// The heap of an arm's processes.
@@ -52,7 +52,7 @@ pub struct HeapPart {
 /// What the probe found in some processes of an arm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HeapCause {
-    /// A word of `highwater.explain/1`: leak, filling, retention ...
+    /// A word of `highwater.explain/2`: leak, filling, retention ...
     pub cause: String,
     /// Function.
     pub place: Option<String>,

@@ -32,7 +32,7 @@ pub fn level(standing: &Standing) -> String {
     format!("{}{at}", memory.label.word())
 }
 
-/// Below this share of a core, ticks of 10 ms and the looks themselves make up the CPU time: a ratio of two
+/// Below this share of a core, ticks of 10 ms and the snapshots themselves make up the CPU time: a ratio of two
 /// such figures says nothing.
 const CPU_FLOOR: f64 = 0.01;
 

@@ -1,7 +1,7 @@
 //! What the stop rule said of a run that goes on until it is decided, as it stands in the record, and what that
 //! adds to the verdict.
 //!
-//! The rule itself is [`crate::stop`]. The loop of `run` records each of its looks as facts of
+//! The rule itself is [`crate::stop`]. The loop of `run` records each of its analyses as facts of
 //! highwater's own process, so that a resumed run goes on with the same allowance of error, and so that a
 //! report made later says the same.
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RunVerdict;
 use crate::stop::{Stages, StopVerdict};
-use observe::look::{Role, TimeNs};
+use observe::snapshot::{Role, TimeNs};
 use record::run::Run;
 use units::written;
 
@@ -22,12 +22,12 @@ pub struct Stopping {
     /// Seconds that the run may take.
     pub at_most_s: f64,
     pub stages: Stages,
-    pub last: Option<StopLook>,
+    pub last: Option<InterimAnalysis>,
 }
 
-/// One look of the rule.
+/// One analysis of the rule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StopLook {
+pub struct InterimAnalysis {
     /// Seconds over which the arms were judged.
     pub window_s: f64,
     /// Seconds since every process was ready.

@@ -42,7 +42,7 @@ pub fn choose(args: &AdoptArgs) -> anyhow::Result<Choice> {
     let patterns = args
         .unit
         .iter()
-        .map(|unit| parse_pattern(unit).map_err(Usage));
+        .map(|unit| parse_pattern(unit).map_err(|why| Usage(why.to_string())));
     let patterns = patterns.collect::<Result<Vec<_>, _>>()?;
     let (health, timing) = (args.health()?, args.timing()?);
     let library_folder = args.library_folder()?;

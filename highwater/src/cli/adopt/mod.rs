@@ -19,7 +19,7 @@ use rollout::systemd::Host;
 use units::parse_seconds;
 
 /// Schema of everything that `--json` prints.
-pub const SCHEMA: &str = "highwater.adopt/1";
+pub const SCHEMA: &str = "highwater.adopt/2";
 
 /// Put the winning arm into service with systemd: drop-ins and a rolling restart, undone at the first failure
 #[derive(Debug, clap::Args)]
@@ -88,7 +88,7 @@ pub struct AdoptArgs {
     /// Sample the instances and compare them with what the run predicted
     #[arg(long, conflicts_with_all = ["arm", "unit", "yes"])]
     pub status: bool,
-    /// Print one JSON object (highwater.adopt/1) instead of text
+    /// Print one JSON object (highwater.adopt/2) instead of text
     #[arg(long)]
     pub json: bool,
     /// Another root of the file system, for tests
@@ -127,7 +127,7 @@ impl AdoptArgs {
     }
 
     fn health(&self) -> anyhow::Result<Health> {
-        Ok(Health::parse(&self.health).map_err(Usage)?)
+        Ok(Health::parse(&self.health).map_err(|why| Usage(why.to_string()))?)
     }
 
     fn library_folder(&self) -> anyhow::Result<&PathBuf> {

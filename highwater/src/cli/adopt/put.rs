@@ -35,7 +35,8 @@ pub fn adopt(args: &AdoptArgs, host: &Host, shelf: &Shelf) -> anyhow::Result<u8>
     let date = jiff::Zoned::now().date().to_string();
     if args.script {
         let id = format!("{date}-{}", choice.request.arm);
-        let text = script::render(&choice.request, &id).map_err(|why| anyhow!(exit::Usage(why)))?;
+        let text = script::render(&choice.request, &id)
+            .map_err(|why| anyhow!(exit::Usage(why.to_string())))?;
         print(&text)?;
         return Ok(exit::DONE);
     }

@@ -14,7 +14,7 @@ use rollout::files::sha256;
 use rollout::journal::Stage;
 use rollout::proof::{Seen, Witness};
 use rollout::samples;
-use rollout::samples::{Look, Sample};
+use rollout::samples::{Sample, Snapshot};
 use rollout::shelf::{Rollout, Shelf, now_s};
 use rollout::standing::{Standing, Word, stand};
 use rollout::systemd::Host;
@@ -28,11 +28,11 @@ struct Status {
     busy: bool,
     /// Of the files: as the rollout writes them, as they were before, anything else.
     files: [usize; 3],
-    look: Look,
+    snapshot: Snapshot,
     standing: Option<Standing>,
 }
 
-/// Looks, keeps the look, judges, prints; the value is the exit code.
+/// Takes a snapshot, keeps it, judges, prints; the value is the exit code.
 ///
 /// # Errors
 /// The rollouts cannot be read (root only), or systemd does not answer.
@@ -51,7 +51,7 @@ pub fn run(host: &Host, shelf: &Shelf, as_json: bool) -> anyhow::Result<u8> {
             .iter()
             .any(|later| shares_a_file(later, rollout));
         if !replaced {
-            found.push((*rollout, look_at(host, &mut witness, rollout, busy)?));
+            found.push((*rollout, examine(host, &mut witness, rollout, busy)?));
         }
     }
     if as_json {
@@ -93,39 +93,39 @@ pub fn shares_a_file(a: &Rollout, b: &Rollout) -> bool {
         .any(|path| drop_in(path) && theirs.contains(path))
 }
 
-fn look_at(
+fn examine(
     host: &Host,
     witness: &mut Witness,
     rollout: &Rollout,
     busy: bool,
 ) -> anyhow::Result<Status> {
     let stage = rollout.stage();
-    let look = look(host, witness, rollout)?;
+    let snapshot = snapshot(host, witness, rollout)?;
     let mut standing = None;
     if let (Stage::Adopted, Some(since_s)) = (&stage, rollout.adopted_at_s()) {
         let path = rollout.samples_file();
-        let kept = samples::append(&path, &look);
-        let mut looks = samples::read(&path)?;
+        let kept = samples::append(&path, &snapshot);
+        let mut snapshots = samples::read(&path)?;
         if let Err(error) = kept {
             say!(
                 "highwater: this sample was not kept: {}: {error}",
                 path.display()
             );
-            looks.push(look.clone());
+            snapshots.push(snapshot.clone());
         }
-        standing = Some(stand(rollout.plan.prediction.as_ref(), &looks, since_s));
+        standing = Some(stand(rollout.plan.prediction.as_ref(), &snapshots, since_s));
     }
     Ok(Status {
         id: rollout.plan.id.clone(),
         stage,
         busy,
         files: files(host, rollout),
-        look,
+        snapshot,
         standing,
     })
 }
 
-fn look(host: &Host, witness: &mut Witness, rollout: &Rollout) -> anyhow::Result<Look> {
+fn snapshot(host: &Host, witness: &mut Witness, rollout: &Rollout) -> anyhow::Result<Snapshot> {
     let plan = &rollout.plan;
     let names: Vec<String> = plan
         .instances
@@ -137,7 +137,7 @@ fn look(host: &Host, witness: &mut Witness, rollout: &Rollout) -> anyhow::Result
         let unit = units.iter().find(|unit| unit.name == instance.unit);
         let pid = unit.map_or(0, |unit| unit.main_pid);
         let size = witness.size(pid).filter(|_| pid > 0);
-        let seen = size.map(|_| witness.look(host, plan, pid, &instance.environment));
+        let seen = size.map(|_| witness.inspect(host, plan, pid, &instance.environment));
         Sample {
             unit: instance.unit.clone(),
             pid: if size.is_some() { pid } else { 0 },
@@ -150,7 +150,7 @@ fn look(host: &Host, witness: &mut Witness, rollout: &Rollout) -> anyhow::Result
             }),
         }
     };
-    Ok(Look {
+    Ok(Snapshot {
         at_s: now_s(),
         instances: plan.instances.iter().map(sample).collect(),
     })
@@ -172,8 +172,9 @@ fn files(host: &Host, rollout: &Rollout) -> [usize; 3] {
     counts
 }
 
-fn running(look: &Look) -> usize {
-    look.instances
+fn running(snapshot: &Snapshot) -> usize {
+    snapshot
+        .instances
         .iter()
         .filter(|sample| sample.runs_arm == Some(true))
         .count()
@@ -205,12 +206,12 @@ fn text(rollout: &Rollout, status: &Status) -> String {
         "instances",
         format!(
             "{} of {} run the arm",
-            running(&status.look),
+            running(&status.snapshot),
             plan.instances.len()
         ),
     );
     for sample in status
-        .look
+        .snapshot
         .instances
         .iter()
         .filter(|sample| sample.runs_arm != Some(true))
@@ -260,7 +261,7 @@ fn seen_words(standing: &Standing) -> String {
         now.unwrap_or_else(|| "not all could be read".to_owned()),
         judged.unwrap_or_default(),
         label.unwrap_or_default(),
-        standing.looks
+        standing.snapshots
     )
 }
 
@@ -285,7 +286,7 @@ fn in_json(rollout: &Rollout, status: &Status) -> Value {
             "standing": standing.word,
             "why": standing.why,
             "needs": standing.needs,
-            "looks": standing.looks,
+            "snapshots": standing.snapshots,
             "total_bytes": standing.total_bytes,
             "level_bytes": standing.total.map(|t| t.value),
             "level_bytes_lo": standing.total.map(|t| t.lo),
@@ -303,8 +304,8 @@ fn in_json(rollout: &Rollout, status: &Status) -> Value {
         "run": plan.run,
         "units": plan.patterns,
         "files": {"in_place": new, "as_before": old, "edited": odd},
-        "instances": status.look.instances,
-        "running_arm": running(&status.look),
+        "instances": status.snapshot.instances,
+        "running_arm": running(&status.snapshot),
         "prediction": plan.prediction.as_ref().map(show::prediction_json),
         "judged": standing,
     })

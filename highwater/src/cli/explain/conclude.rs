@@ -15,7 +15,7 @@ use super::tracked::Tracked;
 use memory::account::Part;
 use memory::blame::{Shared, shared_with_others};
 use memory::brief::brief;
-use memory::growth::{Growth, LOOKS_MIN};
+use memory::growth::{Growth, SAMPLES_MIN};
 use memory::history::Window;
 use memory::lasting::lasting;
 use memory::lost::{Asked, tell_lost};
@@ -30,7 +30,7 @@ use verdict::cause::{Case, Cause, CauseVerdict, Owner, judge};
 const END_MAX: Duration = Duration::from_secs(25);
 
 /// For a verdict in the midst of a run, and after what is left out: twice what a rate wants.
-const JUDGED_LOOKS_MIN: usize = 2 * LOOKS_MIN;
+const JUDGED_SNAPSHOTS_MIN: usize = 2 * SAMPLES_MIN;
 
 /// From one survey of the heap to the next, when there was none at half time.
 const SURVEYS_APART: Duration = Duration::from_millis(2500);
@@ -46,7 +46,7 @@ pub fn conclude(
     follower.conclude_heaps();
     let begin = Instant::now();
     let searched = begin + SEARCH_MAX;
-    follower.look_again(searched);
+    follower.check_again(searched);
     let tracked = follower.grown_most().context("nothing was followed")?;
     tracked.ask_names();
     let surveyed_late = tracked.wants_survey();
@@ -65,19 +65,22 @@ pub fn conclude(
     Ok(explained)
 }
 
-/// Whether a verdict in the midst of a run has enough looks to go by.
-pub fn has_looks(tracked: &Tracked) -> bool {
-    tracked.history.moments.len() >= JUDGED_LOOKS_MIN
+/// Whether a verdict in the midst of a run has enough snapshots to go by.
+pub fn has_snapshots(tracked: &Tracked) -> bool {
+    tracked.history.moments.len() >= JUDGED_SNAPSHOTS_MIN
 }
 
-/// What lies before a moment of a process's life is not judged, once there are enough looks after it.
+/// What lies before a moment of a process's life is not judged, once there are enough snapshots after it.
 pub fn leave_out(tracked: &mut Tracked, until_s: f64) {
-    tracked.history.forget_before(until_s, JUDGED_LOOKS_MIN);
+    tracked.history.forget_before(until_s, JUDGED_SNAPSHOTS_MIN);
 }
 
 /// The verdict on a process of an experiment, so far, and the function that it names; `None` before it can be judged.
 pub fn verdict_of(tracked: &Tracked) -> Option<(CauseVerdict, Option<String>)> {
-    let window = tracked.history.window().filter(|_| has_looks(tracked))?;
+    let window = tracked
+        .history
+        .window()
+        .filter(|_| has_snapshots(tracked))?;
     let case = case_of(tracked, window, None);
     let verdict = judge(&case);
     let sites = match verdict.cause {
@@ -97,7 +100,7 @@ fn explain(
     let window = tracked.history.window().context("no sample succeeded")?;
     let case = case_of(tracked, window, launched);
     let verdict = judge(&case);
-    let probe = tracked.look.probe.as_ref();
+    let probe = tracked.snapshot.probe.as_ref();
     let preloaded = probe.filter(|probe| !probe.own.is_empty());
     Ok(Explained {
         pid: tracked.reader.member.pid,
@@ -132,14 +135,18 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         .map(|moment| moment.account.clone())
         .unwrap_or_default();
     let growth = history.part_growths();
-    let growths = history.heap_sites(window, &tracked.look);
+    let growths = history.heap_sites(window, &tracked.snapshot);
     let named = Named {
         frames: Some(&tracked.frames),
         shared: shared(tracked, &growths),
     };
     let mut sites = rank(&growths, &named, history.live_growth(window));
     let overcount = history.overcount();
-    let traps = tracked.look.probe.as_ref().and_then(|probe| probe.traps);
+    let traps = tracked
+        .snapshot
+        .probe
+        .as_ref()
+        .and_then(|probe| probe.traps);
     let asked = Asked {
         lost: &tracked.lost,
         pointed: &tracked.pointed,
@@ -156,7 +163,7 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         observed_s: moments
             .last()
             .map_or(0.0, |last| last.at_s - moments[0].at_s),
-        looks: moments.len(),
+        snapshots: moments.len(),
         has_ended: tracked.ended,
         growth,
         rss: history.growth(|account| account.rss_bytes),
@@ -175,9 +182,9 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         grown_files: history.grown_files(window),
         threads_first: moments[window.from].threads,
         threads_last: moments[window.to].threads,
-        inhabitants: tracked.inhabitants.clone(),
+        managers: tracked.managers.clone(),
         sight: sight(tracked, launched),
-        survivors: tracked.look.probe.as_ref().and_then(survivors),
+        survivors: tracked.snapshot.probe.as_ref().and_then(survivors),
         restart: format!("highwater explain -- {}", tracked.command),
         traps,
         no_uprobes: no_uprobes(tracked),
@@ -191,12 +198,12 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
 fn lasting_of(tracked: &Tracked, window: Window) -> Option<Growth> {
     let moments = &tracked.history.moments;
     let window_s = moments[window.to].at_s - moments[window.from].at_s;
-    lasting(moments, window_s, tracked.look.probe.as_ref()?)
+    lasting(moments, window_s, tracked.snapshot.probe.as_ref()?)
 }
 
 /// The sites of the program's own mappings, and who owns those that grow. `anonymous`: growth of all of them.
 fn mappings(tracked: &Tracked, window: Window, anonymous: f64) -> (Vec<Site>, Owner) {
-    let probe = tracked.look.probe.as_ref();
+    let probe = tracked.snapshot.probe.as_ref();
     let is_full = probe.is_some_and(|probe| probe.regions_dropped > 0);
     let growths = tracked.history.mapping_sites(window);
     let known: f64 = growths.iter().map(|site| site.grown_bytes.max(0.0)).sum();
@@ -220,10 +227,10 @@ fn mappings(tracked: &Tracked, window: Window, anonymous: f64) -> (Vec<Site>, Ow
 }
 
 fn stacks(tracked: &Tracked, window: Window) -> Vec<StackBytes> {
-    let Some(probe) = &tracked.look.probe else {
+    let Some(probe) = &tracked.snapshot.probe else {
         return Vec::new();
     };
-    let growths = tracked.history.heap_sites(window, &tracked.look);
+    let growths = tracked.history.heap_sites(window, &tracked.snapshot);
     let stack = |site: &SiteGrowth| StackBytes {
         frames: tracked.frames.get(&site.stack).cloned().unwrap_or_default(),
         addresses: probe
@@ -267,7 +274,7 @@ fn diff(tracked: &Tracked, from_s: f64, to_s: f64) -> Option<Diff> {
 
 /// See [`shared_with_others`].
 fn shared(tracked: &Tracked, growths: &[SiteGrowth]) -> BTreeMap<u64, Shared> {
-    let probe = tracked.look.probe.as_ref();
+    let probe = tracked.snapshot.probe.as_ref();
     probe.map_or_else(BTreeMap::new, |probe| {
         shared_with_others(growths, &probe.stacks, &tracked.frames)
     })

@@ -25,7 +25,7 @@ pub fn overhead(
     budget_share: f64,
     probe_bytes: u64,
 ) -> Overhead {
-    let probe = tracked.look.probe.as_ref();
+    let probe = tracked.snapshot.probe.as_ref();
     let spent = tracked.spent.since(launched.is_some());
     let mut items = Vec::new();
     let seen = tracked.spent.seen;

@@ -21,17 +21,17 @@ use units::written::bytes;
 /// What one question may take in all, on a machine with no time.
 pub const SEARCH_MAX: Duration = Duration::from_secs(12);
 
-/// After a look its CPU time rests so many times: looking takes a fifth of one core at most.
+/// After a snapshot its CPU time rests so many times: looking takes a fifth of one core at most.
 const REST: u32 = 4;
 
-/// An observation with fewer looks than this in the window that is judged, where there was to be time for them, goes on
-/// for up to so many times its duration. (Looks of a heap that grows are close together at first and far apart at
-/// the end, and the first ones are left out as start-up: twelve in all may be seven that count.)
-const LOOKS_WANTED: usize = 12;
+/// An observation with fewer snapshots than this in the window that is judged, where there was to be time for them,
+/// goes on for up to so many times its duration. (Snapshots of a heap that grows are close together at first and far
+/// apart at the end, and the first ones are left out as start-up: twelve in all may be seven that count.)
+const SNAPSHOTS_WANTED: usize = 12;
 const LONGER_MAX: u32 = 3;
 
-/// Looks that are made again.
-const LOOKS_AGAIN: usize = 5;
+/// Snapshots that are made again.
+const REREADS_MAX: usize = 5;
 
 /// After these parts of the observation blocks are asked after, up to half of it; of a process larger than this at
 /// half of it only.
@@ -66,7 +66,7 @@ pub struct Follower {
     /// For managed heaps, and when one may be read again.
     plan: Plan,
     heaps_rest_until: Instant,
-    /// CPU time that the looks took so far.
+    /// CPU time that the snapshots took so far.
     cost: Duration,
 }
 
@@ -88,7 +88,7 @@ impl Follower {
         }
     }
 
-    /// Looks until the time is over, everything has ended or the user interrupts.
+    /// Snapshots until the time is over, everything has ended or the user interrupts.
     pub fn follow(
         &mut self,
         duration: Duration,
@@ -104,7 +104,7 @@ impl Follower {
         loop {
             let begin = Instant::now();
             let cost = self.cost;
-            let alive = self.look_at_all(&mut known, launched.is_some())?;
+            let alive = self.sample_all(&mut known, launched.is_some())?;
             let ended = launched
                 .as_mut()
                 .is_some_and(|launched| launched.has_ended());
@@ -137,9 +137,9 @@ impl Follower {
 
     /// A machine that is too busy to look as often as was asked for has not shown enough yet to judge growth.
     fn wants_more(&self, duration: Duration, every: Duration) -> bool {
-        let judged = |tracked: &Tracked| tracked.history.looks_judged();
-        let most = self.living().map(judged).max().unwrap_or(LOOKS_WANTED);
-        most < LOOKS_WANTED && every * LOOKS_WANTED as u32 <= duration
+        let judged = |tracked: &Tracked| tracked.history.snapshots_judged();
+        let most = self.living().map(judged).max().unwrap_or(SNAPSHOTS_WANTED);
+        most < SNAPSHOTS_WANTED && every * SNAPSHOTS_WANTED as u32 <= duration
     }
 
     fn nothing_seen(&self, launched: Option<&Launched>) -> String {
@@ -159,7 +159,7 @@ impl Follower {
     }
 
     /// Looks at every member that lives; their number.
-    fn look_at_all(&mut self, known: &mut Vec<Member>, launched: bool) -> anyhow::Result<usize> {
+    fn sample_all(&mut self, known: &mut Vec<Member>, launched: bool) -> anyhow::Result<usize> {
         let everyone = read_everyone(&self.root)?;
         let mut members = descendants(&everyone, self.first);
         match launched {
@@ -182,7 +182,7 @@ impl Follower {
         members.truncate(PROCESSES_MAX);
         let mut alive = 0;
         for member in &members {
-            alive += usize::from(self.look_at(*member, launched));
+            alive += usize::from(self.snapshot_at(*member, launched));
         }
         for (member, tracked) in &mut self.tracked {
             let lives = |m: &Member| m.pid == member.pid && m.start_ticks == member.start_ticks;
@@ -194,7 +194,7 @@ impl Follower {
         Ok(alive)
     }
 
-    fn look_at(&mut self, member: Member, at_start: bool) -> bool {
+    fn snapshot_at(&mut self, member: Member, at_start: bool) -> bool {
         let share = self.budget_share;
         let key = Member {
             parent: 0,
@@ -216,7 +216,7 @@ impl Follower {
         };
         let at_s = self.begin.elapsed().as_secs_f64();
         tracked.budget_share = share;
-        match tracked.look(&self.root, at_s) {
+        match tracked.snapshot(&self.root, at_s) {
             Ok(cost) => {
                 self.cost += cost;
                 true
@@ -325,7 +325,7 @@ impl Follower {
         self.progress.tell(self.begin.elapsed(), duration, &words);
     }
 
-    /// What takes a while after the last look.
+    /// What takes a while after the last snapshot.
     pub fn say(&self, words: &str) {
         self.progress.say(&format!("highwater: {words}"));
     }
@@ -334,16 +334,16 @@ impl Follower {
         self.tracked.values().filter(|tracked| !tracked.ended)
     }
 
-    /// A large block that is being resized at that moment is in no table: a last look that misses much of
+    /// A large block that is being resized at that moment is in no table: a last snapshot that misses much of
     /// what the counters know is made again.
-    pub fn look_again(&mut self, until: Instant) {
+    pub fn check_again(&mut self, until: Instant) {
         let (root, at_s) = (self.root.clone(), self.begin.elapsed().as_secs_f64());
         let Some(tracked) = self.grown_most() else {
             return;
         };
-        for _ in 0..LOOKS_AGAIN {
+        for _ in 0..REREADS_MAX {
             let is_over = Instant::now() > until;
-            if is_over || !tracked.misses_much() || tracked.look(&root, at_s).is_err() {
+            if is_over || !tracked.misses_much() || tracked.snapshot(&root, at_s).is_err() {
                 return;
             }
         }

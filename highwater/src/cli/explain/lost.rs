@@ -30,16 +30,20 @@ impl Tracked {
         let since_ns = self.survey.as_ref().map_or(0, |(at, _)| *at);
         let asked = self.blocks_to_ask(since_ns);
         let before = self.survey.take();
-        // Of a process of 64,000 mappings a further look takes a second of CPU time.
+        // Of a process of 64,000 mappings a further snapshot takes a second of CPU time.
         if asked.is_empty() {
             return;
         }
         let lost = self.find_lost(&asked, before.as_ref());
         // A process that ended meanwhile points to nothing any more: that would prove nothing.
-        let Ok(look) = self.reader.look() else {
+        let Ok(snapshot) = self.reader.snapshot() else {
             return;
         };
-        if look.probe.as_ref().is_none_or(|probe| probe.off.is_some()) {
+        if snapshot
+            .probe
+            .as_ref()
+            .is_none_or(|probe| probe.off.is_some())
+        {
             return;
         }
         self.survey = self.survey_with(&asked);
@@ -49,7 +53,7 @@ impl Tracked {
         self.lost.clear();
         self.pointed.clear();
         // What was freed meanwhile is not lost.
-        let blocks = look.probe.iter().flat_map(|probe| &probe.blocks);
+        let blocks = snapshot.probe.iter().flat_map(|probe| &probe.blocks);
         let live: HashSet<(u64, u64)> =
             blocks.map(|block| (block.address, block.time_ns)).collect();
         let all = asked.iter().zip(lost.into_iter().zip(pointed));
@@ -71,7 +75,7 @@ impl Tracked {
         let range = |&index: &usize| (asked[index].address, pointed_bytes(&asked[index]));
         let ranges: Vec<(u64, u64)> = indices.iter().map(range).collect();
         let mut pointed = vec![false; asked.len()];
-        let found = self.reader.find_referenced(&self.look, &ranges);
+        let found = self.reader.find_referenced(&self.snapshot, &ranges);
         for (index, is_pointed) in indices.into_iter().zip(found.unwrap_or_default()) {
             pointed[index] = is_pointed;
         }
@@ -86,15 +90,15 @@ impl Tracked {
             if self.search_is_over() {
                 break;
             }
-            let look = self.reader.look().ok()?;
-            let Some(survey) = self.reader.survey(&look) else {
+            let snapshot = self.reader.snapshot().ok()?;
+            let Some(survey) = self.reader.survey(&snapshot) else {
                 continue;
             };
             let listed = asked.iter().filter(|b| survey.has(b.address)).count();
             // What samples tell of other heaps does not get more by asking again.
             let is_all = listed > 0 && best.as_ref().is_some_and(|(most, ..)| *most == listed);
             if best.as_ref().is_none_or(|(most, ..)| listed > *most) {
-                best = Some((listed, look.time_ns, survey));
+                best = Some((listed, snapshot.time_ns, survey));
             }
             if is_all || 10 * listed >= 9 * asked.len() {
                 break;
@@ -117,7 +121,7 @@ impl Tracked {
     }
 
     fn blocks_to_ask(&self, since_ns: u64) -> Vec<Block> {
-        blocks_to_ask(&self.history, &self.look, since_ns)
+        blocks_to_ask(&self.history, &self.snapshot, since_ns)
     }
 
     /// For each block whether it is reached; `None`: not told of by any pass. The heap changes under the walk, and a
@@ -138,8 +142,8 @@ impl Tracked {
             if is_enough || is_blind || self.search_is_over() {
                 break;
             }
-            let look = self.reader.look().ok()?;
-            let Some(found) = self.reader.find_reached(&look, survey) else {
+            let snapshot = self.reader.snapshot().ok()?;
+            let Some(found) = self.reader.find_reached(&snapshot, survey) else {
                 continue;
             };
             for (block, sight) in asked
@@ -179,7 +183,7 @@ impl Tracked {
         let found = asked.iter().zip(&lost).filter(|(_, lost)| is_lost(lost));
         let mut addresses: Vec<u64> = found.map(|(block, _)| block.address).collect();
         addresses.sort_unstable();
-        let held = self.reader.find_unaligned(&self.look, &addresses);
+        let held = self.reader.find_unaligned(&self.snapshot, &addresses);
         for (block, lost) in asked
             .iter()
             .zip(&mut lost)
@@ -193,7 +197,7 @@ impl Tracked {
     }
 
     fn sees_frees(&self) -> bool {
-        let traps = self.look.probe.as_ref().and_then(|probe| probe.traps);
+        let traps = self.snapshot.probe.as_ref().and_then(|probe| probe.traps);
         traps.is_none_or(|traps| traps.sees_all())
     }
 
@@ -203,7 +207,8 @@ impl Tracked {
         asked: &[Block],
         before: Option<&(u64, Survey)>,
     ) -> Option<Vec<Option<bool>>> {
-        let (at, survey) = before.filter(|(at, _)| age_s(&self.look, *at) >= ASKED_AGE_MIN_S)?;
+        let (at, survey) =
+            before.filter(|(at, _)| age_s(&self.snapshot, *at) >= ASKED_AGE_MIN_S)?;
         let reached = self.reached_in_passes(asked, *at, survey)?;
         let told = |(reached, block): (Option<bool>, &Block)| {
             let is_in_use = survey.walked(block.address);
@@ -222,7 +227,7 @@ impl Tracked {
         if asked.is_empty() {
             return None;
         }
-        let old = before.filter(|(at, _)| age_s(&self.look, *at) >= ASKED_AGE_MIN_S);
+        let old = before.filter(|(at, _)| age_s(&self.snapshot, *at) >= ASKED_AGE_MIN_S);
         let reached = match old {
             Some((at, survey)) => self.reached_in_passes(asked, *at, survey)?,
             None => vec![None; asked.len()],
@@ -246,7 +251,7 @@ impl Tracked {
             .iter()
             .map(|b| (b.address, pointed_bytes(b)))
             .collect();
-        let referenced = self.reader.find_referenced(&self.look, &ranges)?;
+        let referenced = self.reader.find_referenced(&self.snapshot, &ranges)?;
         let holds = |(block, (reached, referenced)): (&Block, (Option<bool>, bool))| match reached {
             Some(reached) => reached && (referenced || is_walked(block)),
             None => referenced,

@@ -28,8 +28,8 @@ use heaps::Plan;
 use launch::Launched;
 use observe::proc::ProcRoot;
 
-/// Looks that a duration is divided into, when `--every` does not say otherwise.
-const LOOKS: u32 = 60;
+/// Snapshots that a duration is divided into, when `--every` does not say otherwise.
+const SNAPSHOTS: u32 = 60;
 const EVERY_MIN: Duration = Duration::from_millis(200);
 const EVERY_MAX: Duration = Duration::from_secs(10);
 
@@ -88,7 +88,7 @@ pub struct ExplainArgs {
     #[arg(long, value_parser = units::parse_seconds)]
     pub every: Option<Duration>,
 
-    /// Print JSON (highwater.explain/1, with --core highwater.core/1) instead of text
+    /// Print JSON (highwater.explain/2, with --core highwater.core/1) instead of text
     #[arg(long)]
     pub json: bool,
 
@@ -181,7 +181,7 @@ pub fn parse_budget(text: &str) -> Result<f64, String> {
 fn parse_pause(text: &str) -> Result<Duration, String> {
     match text.trim() {
         "0" | "0s" => Ok(Duration::ZERO),
-        text => units::parse_seconds(text),
+        text => Ok(units::parse_seconds(text)?),
     }
 }
 
@@ -218,7 +218,7 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<u8> {
         .unwrap_or_else(|| launched.as_ref().map_or(0, Launched::pid));
     let every = args
         .every
-        .unwrap_or(args.duration / LOOKS)
+        .unwrap_or(args.duration / SNAPSHOTS)
         .clamp(EVERY_MIN, EVERY_MAX);
     let every = args.every.unwrap_or(every);
     let plan = Plan {

@@ -22,9 +22,9 @@ impl Tracked {
     pub fn settle(&mut self, until: Instant) {
         let exe = self.exe.clone().unwrap_or_default();
         let mut libraries = Libraries::default();
-        self.inhabitants =
+        self.managers =
             self.reader
-                .inhabitants(&exe, &self.preloads, &self.look.areas, &mut libraries);
+                .managers(&exe, &self.preloads, &self.snapshot.areas, &mut libraries);
         self.namer.collect(until, &mut self.frames);
         self.show_unnamed();
     }
@@ -33,7 +33,7 @@ impl Tracked {
     /// yet: those that grow most first, then those with most outstanding.
     pub fn ask_names(&mut self) {
         self.namer.collect(Instant::now(), &mut self.frames);
-        let Some(probe) = &self.look.probe else {
+        let Some(probe) = &self.snapshot.probe else {
             return;
         };
         let mut wanted = self.stacks();
@@ -47,7 +47,7 @@ impl Tracked {
         let stacks = wanted.iter().filter_map(|(.., stack)| addresses(*stack));
         self.namer.ask(Request {
             stacks: stacks.take(NAMED_MAX).collect(),
-            areas: self.look.areas.clone(),
+            areas: self.snapshot.areas.clone(),
             objects: probe.objects.clone(),
         });
     }
@@ -71,7 +71,7 @@ impl Tracked {
     }
 
     fn show_unnamed(&mut self) {
-        let Some(probe) = &self.look.probe else {
+        let Some(probe) = &self.snapshot.probe else {
             return;
         };
         let stacks = self.stacks();
@@ -82,7 +82,7 @@ impl Tracked {
         self.unnamed = missing.len();
         for stack in missing {
             if let Some(site) = probe.stacks.get(&stack) {
-                let frames = unnamed(&self.look.areas, &site.addresses);
+                let frames = unnamed(&self.snapshot.areas, &site.addresses);
                 self.frames.insert(stack, frames);
             }
         }

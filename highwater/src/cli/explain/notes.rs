@@ -52,14 +52,14 @@ fn on_sight(tracked: &Tracked, launched: Option<&Launched>) -> Option<String> {
         )),
         Sight::Absent(why) => Some(format!("The probe is not used: {why}.")),
         Sight::Sees | Sight::SeesNothing => {
-            let off = tracked.look.probe.as_ref()?.off?;
+            let off = tracked.snapshot.probe.as_ref()?.off?;
             Some(format!("The probe is off since then: {off}."))
         }
     }
 }
 
 fn on_traps(tracked: &Tracked) -> Option<String> {
-    let traps = tracked.look.probe.as_ref()?.traps?;
+    let traps = tracked.snapshot.probe.as_ref()?.traps?;
     let cut = match traps.watched_share < 1.0 {
         true if !traps.sees_frees && traps.has_headers() => {
             ", and only for part of the time, for its allocator is called too often to watch every call; what was \
@@ -94,11 +94,11 @@ fn on_traps(tracked: &Tracked) -> Option<String> {
 }
 
 fn on_memory(tracked: &Tracked) -> Option<String> {
-    if tracked.look.memory_denied {
+    if tracked.snapshot.memory_denied {
         let note = "Its memory may not be read (ptrace_scope, or another user), so its heap cannot be divided.";
         return Some(note.to_owned());
     }
-    let walk = tracked.look.walk.as_ref()?;
+    let walk = tracked.snapshot.walk.as_ref()?;
     (walk.unread_bytes > 0).then(|| {
         let unread = bytes(walk.unread_bytes as f64);
         format!("{unread} of heap were too much to walk and are estimated from samples.")
@@ -138,7 +138,7 @@ fn on_search(tracked: &Tracked) -> Option<String> {
 /// What was left out because the process has more of it than a real one.
 fn on_limits(tracked: &Tracked) -> Vec<String> {
     let mut notes = Vec::new();
-    if let Some(probe) = &tracked.look.probe {
+    if let Some(probe) = &tracked.snapshot.probe {
         if probe.unread_mappings > 0 {
             notes.push(format!(
                 "{} mappings with the probe's name were not read: a process has one or two. It imitates the probe, \

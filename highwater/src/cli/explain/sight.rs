@@ -3,8 +3,8 @@
 use super::launch::Launched;
 use super::tracked::Tracked;
 use heap::Uprobes;
-use heap::inhabitants::{Allocator, How, Inhabitants};
 use heap::linked::place::On;
+use heap::memory_managers::{Allocator, How, MemoryManagers};
 use verdict::cause::Sight;
 
 /// What would let uprobes see an allocator that is linked in.
@@ -25,14 +25,14 @@ pub fn no_uprobes(tracked: &Tracked) -> Option<String> {
 
 /// Whether a probe sees the process's calls, or why none does.
 pub fn sight(tracked: &Tracked, launched: Option<&Launched>) -> Sight {
-    if let Some(probe) = &tracked.look.probe {
+    if let Some(probe) = &tracked.snapshot.probe {
         return if probe.allocs > 0 || probe.metered != 0 {
             Sight::Sees
         } else {
             Sight::SeesNothing
         };
     }
-    if let Some(problem) = &tracked.look.probe_problem {
+    if let Some(problem) = &tracked.snapshot.probe_problem {
         return Sight::Absent(problem.clone());
     }
     match launched {
@@ -48,15 +48,23 @@ pub fn sight(tracked: &Tracked, launched: Option<&Launched>) -> Sight {
 /// Allocators with whether the probe sees their calls. The C library's is left out where another one
 /// answers malloc.
 pub fn allocators(tracked: &Tracked) -> Vec<(Allocator, bool)> {
-    let probe = tracked.look.probe.as_ref().filter(|probe| probe.allocs > 0);
+    let probe = tracked
+        .snapshot
+        .probe
+        .as_ref()
+        .filter(|probe| probe.allocs > 0);
     let file_of = |address: u64| {
-        let area = tracked.look.areas.iter().find(|area| area.holds(address))?;
+        let area = tracked
+            .snapshot
+            .areas
+            .iter()
+            .find(|area| area.holds(address))?;
         Some(area.name.trim_end_matches(" (deleted)"))
     };
     let traps = probe.and_then(|probe| probe.traps);
     let answers = probe.and_then(|probe| file_of(probe.next_malloc));
     let metered = probe.and_then(|probe| file_of(probe.metered));
-    let all = tracked.inhabitants.allocators.iter();
+    let all = tracked.managers.allocators.iter();
     let used = all.filter(|allocator| {
         let answered = answers == Some(allocator.path.as_str());
         answers.is_none() || answered || allocator.how != How::Libc || allocator.inside_program
@@ -78,12 +86,12 @@ pub fn allocators(tracked: &Tracked) -> Vec<(Allocator, bool)> {
 }
 
 /// Who lives in the process, less the allocators inside the program that a meter sees.
-pub fn unseen(tracked: &Tracked) -> Inhabitants {
-    let mut inhabitants = tracked.inhabitants.clone();
+pub fn unseen(tracked: &Tracked) -> MemoryManagers {
+    let mut managers = tracked.managers.clone();
     let seen = allocators(tracked).into_iter().filter(|(_, seen)| *seen);
     let seen: Vec<Allocator> = seen.map(|(allocator, _)| allocator).collect();
-    inhabitants
+    managers
         .allocators
         .retain(|allocator| !seen.contains(allocator));
-    inhabitants
+    managers
 }

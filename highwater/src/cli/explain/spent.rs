@@ -1,6 +1,6 @@
 //! What the probe and the process say of their CPU time, from snapshot to snapshot.
 
-use heap::probe::ProbeLook;
+use heap::probe::ProbeSnapshot;
 use observe::overhead::own;
 
 /// The process's CPU time and the probe's counters, in the first snapshot and in the last.
@@ -33,7 +33,7 @@ pub struct Counted {
 }
 
 impl Spent {
-    pub fn add(&mut self, pid: u32, probe: Option<&ProbeLook>) {
+    pub fn add(&mut self, pid: u32, probe: Option<&ProbeSnapshot>) {
         let preloaded = probe.filter(|probe| !probe.own.is_empty());
         let now = Counted {
             cpu_s: own::cpu_s_of(pid).max(self.last.cpu_s),
@@ -85,6 +85,6 @@ impl Spent {
     }
 }
 
-fn has_stopped(probe: &ProbeLook) -> bool {
+fn has_stopped(probe: &ProbeSnapshot) -> bool {
     probe.over_budget_s.is_some() || probe.traps.is_some_and(|traps| traps.stopped.is_some())
 }

@@ -10,10 +10,10 @@ use super::heaps::{Heaps, Plan};
 use super::spent::Spent;
 use heap::family::Member;
 use heap::graph::Survey;
-use heap::inhabitants::Inhabitants;
+use heap::memory_managers::MemoryManagers;
 use heap::namer::Namer;
-use heap::{HeapLook, HeapReader, Uprobes};
-use memory::growth::{LOOKS_MIN, window_start};
+use heap::{HeapReader, HeapSnapshot, Uprobes};
+use memory::growth::{SAMPLES_MIN, window_start};
 use memory::history::History;
 use memory::managed::ManagedGrowth;
 use observe::clock::read_ns;
@@ -22,7 +22,7 @@ use observe::proc::ProcRoot;
 use observe::proc::open::Lost;
 use symbols::frame::Frame;
 
-/// A last look that misses more than half of what was sampled and so much is made again.
+/// A last snapshot that misses more than half of what was sampled and so much is made again.
 const MISSED_BYTES: f64 = 2_097_152.0;
 
 /// A process that was first seen so long after the observation began was started meanwhile.
@@ -33,8 +33,8 @@ pub struct Tracked {
     pub reader: HeapReader,
     pub namer: Namer,
     pub history: History,
-    pub look: HeapLook,
-    pub inhabitants: Inhabitants,
+    pub snapshot: HeapSnapshot,
+    pub managers: MemoryManagers,
     pub command: String,
     pub exe: Option<PathBuf>,
     /// Of its LD_PRELOAD.
@@ -70,8 +70,8 @@ impl Tracked {
             reader: HeapReader::open(root, member)?,
             namer: Namer::new(member.pid),
             history: History::default(),
-            look: HeapLook::default(),
-            inhabitants: Inhabitants::default(),
+            snapshot: HeapSnapshot::default(),
+            managers: MemoryManagers::default(),
             command: String::new(),
             exe: None,
             preloads: Vec::new(),
@@ -91,15 +91,15 @@ impl Tracked {
         })
     }
 
-    /// One look; its CPU time.
-    pub fn look(&mut self, root: &ProcRoot, at_s: f64) -> Result<Duration, Lost> {
+    /// One snapshot; its CPU time.
+    pub fn snapshot(&mut self, root: &ProcRoot, at_s: f64) -> Result<Duration, Lost> {
         let before = read_ns(ClockId::ThreadCPUTime);
         let exe = std::fs::read_link(root.process(self.reader.member.pid).join("exe")).ok();
         if self.has_stopped && exe == self.exe {
             self.spent.add(self.reader.member.pid as u32, None);
             return Ok(Duration::ZERO);
         }
-        let mut look = self.reader.look()?;
+        let mut snapshot = self.reader.snapshot()?;
         if exe != self.exe {
             // exec: another program in the same process.
             if self.exe.is_some() && !matches!(self.reader.uprobes, Uprobes::NotAsked) {
@@ -123,39 +123,39 @@ impl Tracked {
             self.preloads = self.reader.preloads();
         }
         self.spent
-            .add(self.reader.member.pid as u32, look.probe.as_ref());
-        self.has_stopped = self.is_enough_without(&mut look);
+            .add(self.reader.member.pid as u32, snapshot.probe.as_ref());
+        self.has_stopped = self.is_enough_without(&mut snapshot);
         if self.has_stopped {
             // When and why they went off is told with what was seen until then.
-            if let (Some(last), Some(now)) = (&mut self.look.probe, &look.probe) {
+            if let (Some(last), Some(now)) = (&mut self.snapshot.probe, &snapshot.probe) {
                 last.traps = now.traps;
             }
         } else {
-            self.history.add(at_s - self.begin_s, &look);
-            self.look = look;
+            self.history.add(at_s - self.begin_s, &snapshot);
+            self.snapshot = snapshot;
         }
         let cost = read_ns(ClockId::ThreadCPUTime) - before;
         Ok(Duration::from_nanos(cost.max(0) as u64))
     }
 
-    /// Whether the probe, or the uprobes, ended for good before this look, and enough was seen until then to judge
+    /// Whether the probe, or the uprobes, ended for good before this snapshot, and enough was seen until then to judge
     /// growth: what they counted stays as it was from then on, and looks like a heap that no longer grows. Where it was
     /// not enough, the process is looked at without the probe.
-    fn is_enough_without(&mut self, look: &mut HeapLook) -> bool {
-        let Some(probe) = &look.probe else {
+    fn is_enough_without(&mut self, snapshot: &mut HeapSnapshot) -> bool {
+        let Some(probe) = &snapshot.probe else {
             return false;
         };
         let has_given_up = probe.traps.is_some_and(|traps| traps.stopped.is_some());
         if probe.off.is_none() && !has_given_up {
             return false;
         }
-        if self.history.looks_judged() >= LOOKS_MIN {
+        if self.history.snapshots_judged() >= SAMPLES_MIN {
             return true;
         }
         if let Some(why) = probe.off {
             let why = format!("the probe went off too early to classify growth: {why}");
-            (look.probe, look.probe_problem) = (None, Some(why));
-            if self.look.probe.is_some() {
+            (snapshot.probe, snapshot.probe_problem) = (None, Some(why));
+            if self.snapshot.probe.is_some() {
                 self.history = History::default();
             }
         }
@@ -193,12 +193,12 @@ impl Tracked {
 
     /// See [`HeapReader::class`].
     pub fn class(&self, table: u64) -> Option<String> {
-        self.reader.class(&self.look, table)
+        self.reader.class(&self.snapshot, table)
     }
 
     /// Whether the last snapshot misses much of what the counters know.
     pub fn misses_much(&self) -> bool {
-        let Some(probe) = &self.look.probe else {
+        let Some(probe) = &self.snapshot.probe else {
             return false;
         };
         let sampled: f64 = probe

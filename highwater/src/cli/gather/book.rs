@@ -5,7 +5,7 @@ use anyhow::Result;
 
 use experiment::{Role as SubjectRole, Who};
 use import::prometheus::assemble::Identity;
-use observe::look::{Event, EventKind, Expected, Fact, ProcessId, Role, TimeNs};
+use observe::snapshot::{Event, EventKind, Expected, Fact, ProcessId, Role, TimeNs};
 use record::{NewProcess, ReadOptions, Reader, Recorder};
 
 /// Fact of a process: its identity, so that a collector that is started again finds it.
@@ -227,7 +227,7 @@ fn place_words(identity: &Identity) -> String {
     labels.chain(pid).collect::<Vec<_>>().join(", ")
 }
 
-/// An event outside any look.
+/// An event outside any snapshot.
 ///
 /// # Errors
 /// The record cannot be written.

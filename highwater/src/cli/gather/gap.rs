@@ -1,4 +1,4 @@
-//! Looks that are missing: a store that did not answer is asked again for what it holds, and what it never got is
+//! Snapshots that are missing: a store that did not answer is asked again for what it holds, and what it never got is
 //! counted. Pure.
 
 use std::collections::VecDeque;
@@ -12,14 +12,14 @@ const GAPS_LEAST: usize = 3;
 /// A gap this many times as long as usual is a hole.
 const HOLE: f64 = 2.5;
 
-/// How often looks with samples come, and how many did not.
+/// How often snapshots with samples come, and how many did not.
 #[derive(Debug, Default)]
 pub struct Rhythm {
     last_slot: Option<i64>,
     gaps: VecDeque<i64>,
 }
 
-/// Looks that are missing between two that are not.
+/// Snapshots that are missing between two that are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hole {
     pub from: i64,
@@ -28,7 +28,7 @@ pub struct Hole {
 }
 
 impl Rhythm {
-    /// Slots from one look with samples to the next, usually.
+    /// Slots from one snapshot with samples to the next, usually.
     pub fn usual(&self) -> Option<f64> {
         if self.gaps.len() < GAPS_LEAST {
             return None;
@@ -38,8 +38,8 @@ impl Rhythm {
         Some(sorted[sorted.len() / 2] as f64)
     }
 
-    /// A look with samples; the value is the hole before it, if there is one.
-    pub fn look(&mut self, slot: i64) -> Option<Hole> {
+    /// A snapshot with samples; the value is the hole before it, if there is one.
+    pub fn note(&mut self, slot: i64) -> Option<Hole> {
         let from = self.last_slot.replace(slot)?;
         let gap = slot - from;
         // Written again after a disk was full.
@@ -78,10 +78,10 @@ impl Outage {
         )
     }
 
-    pub fn ends(&self, now_ns: i64, looks: usize) -> String {
+    pub fn ends(&self, now_ns: i64, snapshots: usize) -> String {
         let seconds = written::seconds((now_ns - self.since_ns) as f64 / 1e9);
         format!(
-            "the store answers again after {seconds}: {looks} snapshots of that time were read afterwards"
+            "the store answers again after {seconds}: {snapshots} snapshots of that time were read afterwards"
         )
     }
 
@@ -115,12 +115,12 @@ mod tests {
     #[test]
     fn a_hole_is_counted_and_a_slow_scrape_is_none() {
         let mut every_third = Rhythm::default();
-        assert!((0..40).all(|n| every_third.look(3 * n).is_none()));
+        assert!((0..40).all(|n| every_third.note(3 * n).is_none()));
         assert_eq!(every_third.usual(), Some(3.0));
         // A scrape that came a little late.
         let last = 3 * 39 + 4;
-        assert_eq!(every_third.look(last), None);
-        let hole = every_third.look(last + 30).unwrap();
+        assert_eq!(every_third.note(last), None);
+        let hole = every_third.note(last + 30).unwrap();
         assert_eq!((hole.from, hole.missing), (last, 9));
         assert!(
             hole.words(1.0)

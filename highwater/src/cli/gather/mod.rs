@@ -1,8 +1,8 @@
-//! The collector of a run with remote arms: reads what a store got from other hosts, and writes it down as looks.
+//! The collector of a run with remote arms: reads what a store got from other hosts, and writes it down as snapshots.
 //!
-//! Looks stand on the run's grid like any others, only later: a look is written when everything that belongs to it
-//! can be expected to be in the store. A store that does not answer delays looks and loses none; one that was down
-//! holds no samples of that time, and these looks are counted as missing.
+//! Snapshots stand on the run's grid like any others, only later: a snapshot is written when everything that belongs to
+//! it can be expected to be in the store. A store that does not answer delays snapshots and loses none; one that was
+//! down holds no samples of that time, and these snapshots are counted as missing.
 
 pub mod book;
 pub mod gap;
@@ -24,11 +24,11 @@ use experiment::file::Experiment;
 use import::prometheus::assemble::{Assembled, Grid, assemble};
 use observe::clock::{Clock, RealClock};
 use observe::collector::{Observer, Options};
-use observe::look::{Event, EventKind, Fact, Look, ProcessId, Role, Sample, TimeNs};
 use observe::proc::ProcRoot;
+use observe::snapshot::{Event, EventKind, Fact, ProcessId, Role, Sample, Snapshot, TimeNs};
 use record::{Folder, Reader, RecordError, Recorder};
 
-/// A look is written so long after its time: a scrape takes a while until it can be read.
+/// A snapshot is written so long after its time: a scrape takes a while until it can be read.
 const SETTLE_NS: i64 = 3_000_000_000;
 /// What is not in the store by then is not waited for: a scrape may take its time, and a store its own to show it.
 const LATE_NS: i64 = 60_000_000_000;
@@ -36,9 +36,9 @@ const LATE_NS: i64 = 60_000_000_000;
 const STRETCH_NS: i64 = 900_000_000_000;
 /// A process without samples for so long, while others have some, is said to be gone.
 const SILENT_S: f64 = 60.0;
-/// The same in looks, where they are far apart.
-const SILENT_LOOKS: f64 = 5.0;
-/// Own readings that wait for a look to go with; the oldest are dropped.
+/// The same in snapshots, where they are far apart.
+const SILENT_SNAPSHOTS: f64 = 5.0;
+/// Own readings that wait for a snapshot to go with; the oldest are dropped.
 const OWN_MAX: usize = 10_000;
 /// How soon a request to stop is noticed.
 const NOTICE: Duration = Duration::from_millis(100);
@@ -50,10 +50,10 @@ const NOTICE: Duration = Duration::from_millis(100);
 pub fn run(folder: &Folder, supervisor: i32, stop: &AtomicBool) -> Result<u8> {
     let mut gather = Gather::open(folder)?;
     loop {
-        let behind = gather.look(false)?;
+        let behind = gather.write_due(false)?;
         let next = match behind {
             true => gather.clock.now(),
-            false => gather.next_look(),
+            false => gather.next_snapshot(),
         };
         loop {
             let over = !is_supervised(supervisor);
@@ -89,7 +89,7 @@ struct Gather {
     full: bool,
 }
 
-/// What one look is made of.
+/// What one snapshot is made of.
 #[derive(Default)]
 struct Slot {
     samples: Vec<Sample>,
@@ -108,7 +108,7 @@ impl Gather {
             begun_ns: begun.0,
             interval_ns: experiment.interval.as_nanos() as i64,
         };
-        let last = reader.last_look()?.map_or(begun, |(_, time)| time);
+        let last = reader.last_snapshot()?.map_or(begun, |(_, time)| time);
         Ok(Gather {
             recorder: Recorder::open(folder)?,
             store: Store::open(remote, &experiment.base)?,
@@ -127,25 +127,25 @@ impl Gather {
         })
     }
 
-    fn next_look(&self) -> TimeNs {
+    fn next_snapshot(&self) -> TimeNs {
         let passed = (self.clock.now().0 - self.begun.0) / self.grid.interval_ns;
         TimeNs(self.grid.time_ns(passed + 1))
     }
 
-    /// Asks for what is new and writes the looks that are complete. True when there is more to read at once.
-    fn look(&mut self, last: bool) -> Result<bool> {
-        match self.try_look(last) {
+    /// Asks for what is new and writes the snapshots that are complete. True when there is more to read at once.
+    fn write_due(&mut self, last: bool) -> Result<bool> {
+        match self.try_write_due(last) {
             Err(error) => self.may_pass(error).map(|()| false),
             more => more,
         }
     }
 
-    fn try_look(&mut self, last: bool) -> Result<bool> {
+    fn try_write_due(&mut self, last: bool) -> Result<bool> {
         let now = self.clock.now();
-        self.look_at_ourselves(now)?;
+        self.sample_ourselves(now)?;
         let from_ns = self.grid.time_ns(self.written);
         let to_ns = now.0.min(from_ns + STRETCH_NS);
-        // A sample at a look's own time belongs to it: the window begins behind it.
+        // A sample at a snapshot's own time belongs to it: the window begins behind it.
         let answers = match self.store.ask(from_ns / 1_000_000, to_ns / 1_000_000) {
             Ok(answers) => answers,
             Err(error) => {
@@ -161,14 +161,14 @@ impl Gather {
             .collect();
         let is_history = to_ns < now.0;
         let until = self.complete(&found, to_ns, is_history || last);
-        let looks = self.write(&found, until)?;
+        let snapshots = self.write(&found, until)?;
         if let Some(outage) = self.outage.take() {
             say(
                 &mut self.recorder,
                 now,
                 None,
                 EventKind::Note,
-                outage.ends(now.0, looks),
+                outage.ends(now.0, snapshots),
             )?;
         }
         Ok(is_history)
@@ -185,7 +185,7 @@ impl Gather {
         slot((to_ns - SETTLE_NS).min(newest_ns.max(to_ns - LATE_NS)))
     }
 
-    /// The value is the number of looks written.
+    /// The value is the number of snapshots written.
     fn write(&mut self, found: &[(&String, Vec<Assembled>)], until: i64) -> Result<usize> {
         let mut slots: BTreeMap<i64, Slot> = BTreeMap::new();
         for (arm, all) in found {
@@ -193,28 +193,28 @@ impl Gather {
                 self.take(arm, one, until, &mut slots)?;
             }
         }
-        let mut looks = 0;
+        let mut snapshots = 0;
         for (number, mut slot) in slots {
             self.add_own(number, &mut slot);
-            if let Some(hole) = self.rhythm.look(number) {
+            if let Some(hole) = self.rhythm.note(number) {
                 slot.events.push(self.hole(hole));
             }
-            self.recorder.look(&Look {
+            self.recorder.snapshot(&Snapshot {
                 samples: slot.samples,
                 facts: slot.facts,
                 events: slot.events,
-                ..Look::at(TimeNs(self.grid.time_ns(number)))
+                ..Snapshot::at(TimeNs(self.grid.time_ns(number)))
             })?;
             self.written = number;
             self.full = false;
-            looks += 1;
+            snapshots += 1;
         }
         self.tell_silent()?;
         self.written = self.written.max(until);
-        Ok(looks)
+        Ok(snapshots)
     }
 
-    /// One process's part of the looks that are written now.
+    /// One process's part of the snapshots that are written now.
     fn take(
         &mut self,
         arm: &str,
@@ -307,7 +307,7 @@ impl Gather {
             .map(|r| r.last_s)
             .fold(0.0, f64::max);
         let usual_s = self.rhythm.usual().unwrap_or(1.0) * self.grid.interval_ns as f64 / 1e9;
-        let after_s = SILENT_S.max(SILENT_LOOKS * usual_s);
+        let after_s = SILENT_S.max(SILENT_SNAPSHOTS * usual_s);
         for replica in &mut self.book.replicas {
             let silent = newest - replica.last_s > after_s;
             if silent == replica.silent {
@@ -331,22 +331,22 @@ impl Gather {
         Ok(())
     }
 
-    fn look_at_ourselves(&mut self, now: TimeNs) -> Result<()> {
+    fn sample_ourselves(&mut self, now: TimeNs) -> Result<()> {
         let mut targets = self
             .reader
             .targets()
             .context("reading which processes to sample")?;
         targets.retain(|target| target.role == Role::Highwater);
-        let look = self.observer.look(now, &targets);
+        let snapshot = self.observer.snapshot(now, &targets);
         if self.own.len() == OWN_MAX {
             self.own.pop_front();
         }
         self.own
-            .push_back((self.grid.slot(now.0 as f64 / 1e9), look.samples));
+            .push_back((self.grid.slot(now.0 as f64 / 1e9), snapshot.samples));
         Ok(())
     }
 
-    /// Own readings up to this look; of several the newest counts.
+    /// Own readings up to this snapshot; of several the newest counts.
     fn add_own(&mut self, number: i64, slot: &mut Slot) {
         let mut newest: BTreeMap<(ProcessId, String), f64> = BTreeMap::new();
         while self.own.front().is_some_and(|(at, _)| *at <= number) {
@@ -386,7 +386,7 @@ impl Gather {
         Ok(())
     }
 
-    /// A full disk, or one that stands still, is said once and delays looks: they are read again when it has room.
+    /// A full disk, or one that stands still, is said once and delays snapshots: they are read again when it has room.
     fn may_pass(&mut self, error: anyhow::Error) -> Result<()> {
         let full = error
             .downcast_ref::<RecordError>()
@@ -402,7 +402,7 @@ impl Gather {
 
     /// What the store holds by now; then the ends of processes that give no samples any more.
     fn finish(&mut self) -> Result<()> {
-        while self.look(true)? {}
+        while self.write_due(true)? {}
         let now = self.clock.now();
         if let Some(outage) = &self.outage {
             let words = outage.stays(now.0);

@@ -1,7 +1,7 @@
 //! Which processes are observed: those that selectors choose, or those of a run.
 
 use experiment::chosen::{Choice, Chooser, Chosen, PROCESSES_MAX, Selector, regex, unit};
-use observe::look::Role;
+use observe::snapshot::Role;
 use record::{Folder, Reader};
 
 use super::ObserveArgs;

@@ -1,8 +1,8 @@
 //! `highwater observe`: the samples of a run's looks as an OpenMetrics endpoint, for a fleet's Prometheus.
 
 mod chosen;
-mod looker;
 pub mod page;
+mod sampler;
 mod serve;
 
 use std::io::Write;
@@ -15,7 +15,7 @@ use clap::Args;
 use serde_json::json;
 
 use self::chosen::Source;
-use self::looker::Looker;
+use self::sampler::Sampler;
 use super::exit::{self, Usage};
 use super::out::{print, say};
 use report::openmetrics;
@@ -85,11 +85,11 @@ pub fn run(args: &ObserveArgs) -> anyhow::Result<u8> {
         return Err(Usage("--interval 0s: write at least 1ms".into()).into());
     }
     let host = args.host.clone().unwrap_or_else(host_name);
-    let mut looker = Looker::new(Source::of(args)?, host, args.interval);
-    let first = looker.look_first();
-    let count = looker.count();
+    let mut sampler = Sampler::new(Source::of(args)?, host, args.interval);
+    let first = sampler.sample_first();
+    let count = sampler.count();
     if count == 0 {
-        nothing_yet(args, looker.hidden())?;
+        nothing_yet(args, sampler.hidden())?;
     }
     if args.once {
         print(&openmetrics::page(&first, Form::OpenMetrics))?;
@@ -97,7 +97,7 @@ pub fn run(args: &ObserveArgs) -> anyhow::Result<u8> {
     }
     let address = address(&args.listen)?;
     let told = |bound: SocketAddr| tell(args, bound, count);
-    serve::serve(address, looker, first, told)
+    serve::serve(address, sampler, first, told)
         .with_context(|| format!("listening on {}", args.listen))?;
     Ok(exit::DONE)
 }

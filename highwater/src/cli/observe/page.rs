@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use experiment::chosen::Chosen;
-use observe::look::ProcessId;
 use observe::metric;
 use observe::metric::{Kind, Metric};
 use observe::openmetrics::exposed::{ALIVE, ALLOCATOR, Exposed, START_TIME};
+use observe::snapshot::ProcessId;
 use report::openmetrics::{Family, Type, labels};
 
 /// This process, beside the machine as a whole, which comes before it.
@@ -18,7 +18,7 @@ const NOT_HERE: &[Metric] = &[
     metric::METRICS_LATE,
     metric::METRICS_LEFT_OUT,
     metric::LOAD_LINES_LEFT_OUT,
-    metric::LOOK_COST,
+    metric::SNAPSHOT_COST,
     metric::LIVE_HEAP,
     metric::ALLOCATOR_HELD,
     metric::FRAGMENTATION,
@@ -91,8 +91,8 @@ impl Seen {
 /// What this process itself costs and has done.
 #[derive(Debug, Default, Clone)]
 pub struct Own {
-    pub looks: u64,
-    pub look_s: f64,
+    pub snapshots: u64,
+    pub snapshot_s: f64,
     pub scrapes: u64,
     pub refused: u64,
     /// Processes that were one too many.
@@ -222,13 +222,13 @@ fn own_cost(seen: Option<&Seen>, own: &Own, processes: usize, host: &str) -> Vec
             "look_seconds",
             "seconds",
             "Wall time of the last snapshot.",
-            Some(own.look_s),
+            Some(own.snapshot_s),
         ),
         counter(one(
             "looks",
             "",
             "Snapshots so far.",
-            Some(own.looks as f64),
+            Some(own.snapshots as f64),
         )),
         counter(one(
             "scrapes",

@@ -22,7 +22,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 
-use super::looker::Looker;
+use super::sampler::Sampler;
 use report::openmetrics;
 use report::openmetrics::{Family, Form};
 
@@ -48,9 +48,9 @@ struct Shared {
     refused: AtomicU64,
 }
 
-/// The looker, and the last look as it was asked for so far.
+/// The sampler, and the last snapshot as it was asked for so far.
 struct Board {
-    looker: Looker,
+    sampler: Sampler,
     families: Vec<Family>,
     pages: Vec<(Form, bool, Bytes)>,
 }
@@ -58,7 +58,7 @@ struct Board {
 impl Board {
     /// The page, looked for anew if the interval allows.
     fn page(&mut self, form: Form, packed: bool) -> Bytes {
-        if let Some(families) = self.looker.look() {
+        if let Some(families) = self.sampler.sample() {
             self.families = families;
             self.pages.clear();
         }
@@ -88,7 +88,7 @@ fn pack(page: &[u8]) -> Vec<u8> {
 /// The address cannot be had.
 pub fn serve(
     address: SocketAddr,
-    looker: Looker,
+    sampler: Sampler,
     first: Vec<Family>,
     told: impl FnOnce(SocketAddr),
 ) -> anyhow::Result<()> {
@@ -97,7 +97,7 @@ pub fn serve(
         .build()?;
     let shared = Arc::new(Shared {
         board: Mutex::new(Board {
-            looker,
+            sampler,
             families: first,
             pages: Vec::new(),
         }),
@@ -200,14 +200,14 @@ async fn metrics(request: &Request<Incoming>, peer: SocketAddr, shared: &Arc<Sha
     // On one machine packing costs more than the bytes.
     let packed = !peer.ip().is_loopback() && header(request, ACCEPT_ENCODING).contains("gzip");
     let shared = shared.clone();
-    let looked = tokio::task::spawn_blocking(move || {
+    let sampled = tokio::task::spawn_blocking(move || {
         let scrapes = shared.scrapes.fetch_add(1, Ordering::Relaxed) + 1;
         let mut board = shared.board.lock().unwrap_or_else(PoisonError::into_inner);
-        board.looker.own.scrapes = scrapes;
-        board.looker.own.refused = shared.refused.load(Ordering::Relaxed);
+        board.sampler.own.scrapes = scrapes;
+        board.sampler.own.refused = shared.refused.load(Ordering::Relaxed);
         board.page(form, packed)
     });
-    let Ok(page) = looked.await else {
+    let Ok(page) = sampled.await else {
         return plain(
             StatusCode::INTERNAL_SERVER_ERROR,
             "the snapshot failed; this is a fault of highwater\n",

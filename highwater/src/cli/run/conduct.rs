@@ -15,8 +15,8 @@ use super::watch::Watch;
 use experiment::file::{Condition, Experiment, SubjectKind};
 use experiment::{Ending, Happening, Role as SubjectRole, Subject, What, Who};
 use observe::clock::Clock;
-use observe::look::{EventKind, ProcessId, Role, Target, TimeNs};
 use observe::metric;
+use observe::snapshot::{EventKind, ProcessId, Role, Target, TimeNs};
 use record::{EventId, News, Reader};
 use units::written::counted;
 use verdict::check::guard::Guards;
@@ -67,10 +67,10 @@ pub(super) struct State {
     pub(super) news: News,
     pub(super) events: EventId,
     pub(super) next_trial: TimeNs,
-    pub(super) looks: u64,
+    pub(super) snapshots: u64,
 }
 
-/// The guards by what they need: the look itself, or an interim verdict.
+/// The guards by what they need: the snapshot itself, or an interim verdict.
 pub(super) struct Guarding {
     pub(super) limits: Guards,
     pub(super) trends: TrendGuards,
@@ -95,7 +95,7 @@ fn fails_at_start(state: &State, who: &Who) -> bool {
 
 impl Conduct<'_> {
     /// Runs until the duration is over, nothing runs any more, or somebody interrupts. Whatever ends it, the
-    /// subject is stopped in order and the last look is taken.
+    /// subject is stopped in order and the last snapshot is taken.
     ///
     /// # Errors
     /// The record cannot be written (other than for a full disk), or the collector cannot be kept alive.
@@ -112,7 +112,7 @@ impl Conduct<'_> {
             news: News::default(),
             events: self.reader.events_since(EventId::default())?.1,
             next_trial: self.clock.now(),
-            looks: 0,
+            snapshots: 0,
         };
         let mut trials = Trials::new(self.experiment);
         let mut guards = Guarding {
@@ -180,7 +180,7 @@ impl Conduct<'_> {
             return Ok(());
         };
         let after_s = decide::after_s(settled, now, self.already);
-        if deciding.look(self.reader, after_s)? {
+        if deciding.analyse(self.reader, after_s)? {
             self.journal.facts(now, vec![deciding.fact()])?;
         }
         Ok(())
@@ -270,14 +270,14 @@ impl Conduct<'_> {
         }
         let wants_all = self.experiment.guard.iter().any(wants_any_metric);
         let wants = |name: &str| wants_all || name == metric::RSS.name;
-        let Some(look) = self.reader.news(&mut state.news, &wants)? else {
+        let Some(snapshot) = self.reader.news(&mut state.news, &wants)? else {
             return Ok(());
         };
-        state.looks += 1;
+        state.snapshots += 1;
         if !self.experiment.guard.is_empty() {
-            self.guard(state, guards, &look)?;
+            self.guard(state, guards, &snapshot)?;
         }
-        for broken in guards.trends.look(self.reader, look.time)? {
+        for broken in guards.trends.evaluate(self.reader, snapshot.time)? {
             self.abort(state, &broken.arm, &broken.words)?;
         }
         Ok(())
@@ -366,7 +366,7 @@ impl Conduct<'_> {
         })
     }
 
-    /// The last trials and the last look while everything still runs, then the stop, in order.
+    /// The last trials and the last snapshot while everything still runs, then the stop, in order.
     fn end(&mut self, state: &mut State, trials: &mut Trials, orderly: bool) -> anyhow::Result<()> {
         if orderly && !trials.is_empty() {
             trials.begin(&self.candidates(state, self.clock.now())?);
@@ -376,7 +376,7 @@ impl Conduct<'_> {
         if self.experiment.probe {
             self.progress.say("highwater: explaining the heaps");
         }
-        let looked = self.watch.finish(self.clock.now());
+        let finished = self.watch.finish(self.clock.now());
         self.subject.stop_all("the run is over");
         while !self.subject.is_over() {
             let now = self.clock.now();
@@ -388,7 +388,7 @@ impl Conduct<'_> {
         let undone = state.reverts.wait();
         self.take_reverts(undone)?;
         self.progress.end();
-        looked
+        finished
     }
 
     fn tell(&mut self, state: &State, now: TimeNs) {
@@ -406,11 +406,11 @@ impl Conduct<'_> {
         let done = Duration::from_nanos((now.0 - settled.0).max(0) as u64) + self.already;
         // Which processes run on other hosts is the collector's to know.
         let mut words = match self.experiment.subject.kind {
-            SubjectKind::Remote => counted(state.looks, "snapshot", "snapshots"),
+            SubjectKind::Remote => counted(state.snapshots, "snapshot", "snapshots"),
             _ => format!(
                 "{}, {}",
                 counted(up as u64, "process", "processes"),
-                counted(state.looks, "snapshot", "snapshots")
+                counted(state.snapshots, "snapshot", "snapshots")
             ),
         };
         if let Some(deciding) = &self.deciding {

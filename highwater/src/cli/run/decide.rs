@@ -1,9 +1,9 @@
 //! `--until-decided`: the stop rule in the loop. The arms are judged where a stage of the rule begins and at no
-//! other look, and the run ends when their order is decided and the question of the experiment is answered.
+//! other analysis, and the run ends when their order is decided and the question of the experiment is answered.
 
 use experiment::file::Experiment;
-use observe::look::{Fact, ProcessId, Role, TimeNs};
 use observe::metric;
+use observe::snapshot::{Fact, ProcessId, Role, TimeNs};
 use record::run::Run;
 use record::{ReadOptions, Reader};
 use units::written;
@@ -11,21 +11,21 @@ use verdict::Rules;
 use verdict::arm::ArmVerdict;
 use verdict::run::RunVerdict;
 use verdict::run::judge::judge_run;
-use verdict::run::stopped::{STOP_FACT, StopLook, Stopping, stopping};
-use verdict::stop::{STAGE_GROWTH, Stages, look};
+use verdict::run::stopped::{InterimAnalysis, STOP_FACT, Stopping, stopping};
+use verdict::stop::{STAGE_GROWTH, Stages, evaluate};
 
-/// The first look may decide, and spends half of the allowance of error: it must not be wasted on a window
-/// with fewer looks than this, or on less than this part of the longest.
-const FIRST_LOOKS: f64 = 60.0;
+/// The first analysis may decide, and spends half of the allowance of error: it must not be wasted on a window
+/// with fewer analyses than this, or on less than this part of the longest.
+const FIRST_ANALYSES: f64 = 60.0;
 const FIRST_PART: f64 = 1.0 / 64.0;
-/// Looks of RSS that are read for one verdict, at most: the judge works on 64 bins anyway.
-const LOOKS_MAX: u32 = 2_000;
+/// Analyses of RSS that are read for one verdict, at most: the judge works on 64 bins anyway.
+const ANALYSES_MAX: u32 = 2_000;
 
 /// When the rule looks. Windows in seconds, the warm-up not counted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Schedule {
     pub first_s: f64,
-    /// The window of the last look, which is that of the longest run.
+    /// The window of the last analysis, which is that of the longest run.
     pub last_s: f64,
 }
 
@@ -34,7 +34,7 @@ impl Schedule {
     pub fn of(experiment: &Experiment) -> Schedule {
         let last_s =
             (experiment.duration - experiment.warmup.min(experiment.duration)).as_secs_f64();
-        let least_s = (FIRST_LOOKS * experiment.interval.as_secs_f64()).max(FIRST_PART * last_s);
+        let least_s = (FIRST_ANALYSES * experiment.interval.as_secs_f64()).max(FIRST_PART * last_s);
         let stages = ((last_s / least_s).ln() / STAGE_GROWTH.ln())
             .floor()
             .max(0.0);
@@ -44,7 +44,7 @@ impl Schedule {
         }
     }
 
-    /// How many looks may decide.
+    /// How many analyses may decide.
     pub fn count(&self) -> u32 {
         ((self.last_s / self.first_s).ln() / STAGE_GROWTH.ln()).round() as u32 + 1
     }
@@ -122,12 +122,12 @@ impl Deciding {
         }
     }
 
-    /// Judges when a stage begins; `after_s` is the time since every process was ready. True when there was a
-    /// look: its fact is to be recorded.
+    /// Judges when a stage begins; `after_s` is the time since every process was ready. True when there was an
+    /// analysis: its fact is to be recorded.
     ///
     /// # Errors
     /// The record cannot be read.
-    pub fn look(&mut self, reader: &Reader, after_s: f64) -> anyhow::Result<bool> {
+    pub fn analyse(&mut self, reader: &Reader, after_s: f64) -> anyhow::Result<bool> {
         let window_s = self.schedule.after(self.state.stages.began_s);
         if after_s - self.warmup_s < window_s || window_s > 1.001 * self.schedule.last_s {
             return Ok(false);
@@ -142,11 +142,11 @@ impl Deciding {
         let said = judge_run(run, &rules);
         let horizon_s = (self.state.at_most_s - after_s).max(0.0);
         let stages = &mut self.state.stages;
-        let verdict = look(stages, &living(&said), window_s, horizon_s, &rules);
+        let verdict = evaluate(stages, &living(&said), window_s, horizon_s, &rules);
         // Nothing may be settled twice at one window, by rounding.
         stages.began_s = stages.began_s.max(window_s);
         let ends = verdict.decided && said.decided && after_s >= self.earliest_s;
-        self.state.last = Some(StopLook {
+        self.state.last = Some(InterimAnalysis {
             window_s,
             after_s,
             verdict,
@@ -186,7 +186,7 @@ impl Deciding {
 /// The record as the judge needs it, without the rule's own word.
 fn read(reader: &Reader) -> anyhow::Result<Run> {
     let plan = reader.experiment()?;
-    let every = (plan.duration / LOOKS_MAX).max(plan.interval);
+    let every = (plan.duration / ANALYSES_MAX).max(plan.interval);
     let mut run = reader.run(&ReadOptions::metrics([metric::RSS.name]).every(every))?;
     let own = run
         .processes

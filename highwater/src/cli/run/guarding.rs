@@ -7,14 +7,14 @@ use super::conduct::{Conduct, Guarding, State};
 use super::revert::{Reach, Undone};
 use experiment::file::SubjectKind;
 use experiment::placeholder::Values;
-use observe::look::{EventKind, Look, ProcessId, Role, Target, TimeNs};
+use observe::snapshot::{EventKind, ProcessId, Role, Snapshot, Target, TimeNs};
 use record::run::Process;
 
 use experiment::{Happening, Role as SubjectRole, What, Who};
 use verdict::check::CheckOutcome;
 
 impl Conduct<'_> {
-    /// A crash loop is noticed at the restart itself: its process may be down at every look.
+    /// A crash loop is noticed at the restart itself: its process may be down at every snapshot.
     pub(super) fn guard_restarts(
         &mut self,
         state: &mut State,
@@ -75,7 +75,7 @@ impl Conduct<'_> {
         &mut self,
         state: &mut State,
         guards: &mut Guarding,
-        look: &Look,
+        snapshot: &Snapshot,
     ) -> anyhow::Result<()> {
         let targets = self.reader.targets()?;
         let started: BTreeMap<ProcessId, TimeNs> = match self.experiment.subject.remote {
@@ -87,8 +87,13 @@ impl Conduct<'_> {
             }
             None => state.started.clone(),
         };
-        let uptime = |id: ProcessId| age(started.get(&id).copied().unwrap_or(look.time), look.time);
-        let broken = guards.limits.look(look, &targets, &uptime);
+        let uptime = |id: ProcessId| {
+            age(
+                started.get(&id).copied().unwrap_or(snapshot.time),
+                snapshot.time,
+            )
+        };
+        let broken = guards.limits.evaluate(snapshot, &targets, &uptime);
         self.abort_all(state, broken)
     }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::cli::out::say;
 use experiment::service::start_ticks;
 use experiment::{Ending, Happening, Role as SubjectRole, Started, What, Who};
-use observe::look::{Event, EventKind, Expected, Fact, ProcessId, Role, TimeNs};
 use observe::member;
+use observe::snapshot::{Event, EventKind, Expected, Fact, ProcessId, Role, TimeNs};
 use record::{NewProcess, RecordError, Recorder};
 
 /// Rows that wait for a full disk; more than this many are dropped, oldest first, and counted.

@@ -27,7 +27,7 @@ use crate::cli::out::say;
 use conduct::Ended;
 use experiment::file::{Experiment, SubjectKind};
 use observe::clock::{Clock, RealClock};
-use observe::look::TimeNs;
+use observe::snapshot::TimeNs;
 use record::run::RunEnd;
 use record::{Folder, Reader, Recorder};
 use units::write_duration_exact;
@@ -66,7 +66,7 @@ pub struct RunArgs {
     /// Folder of the run folders
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub runs: PathBuf,
-    /// Print JSON (highwater.run/1) instead of text
+    /// Print JSON (highwater.run/2) instead of text
     #[arg(long, conflicts_with = "dry_run")]
     pub json: bool,
     /// Print only the verdict: no progress, no paths
@@ -115,7 +115,7 @@ fn code_of(ended: &Ended, code: u8) -> u8 {
 pub fn clock_of(reader: &Reader) -> anyhow::Result<(RealClock, TimeNs)> {
     let anchor = reader.clock()?;
     let begun = TimeNs(anchor.wall_ns);
-    let last = reader.last_look()?.map_or(begun, |(_, time)| time);
+    let last = reader.last_snapshot()?.map_or(begun, |(_, time)| time);
     Ok((RealClock::resume(&anchor, last), begun))
 }
 

@@ -90,7 +90,7 @@ fn nothing(store: &Store, remote: &Remote, arm: &str) -> String {
     )
 }
 
-/// Scrapes that are further apart than the looks, and samples that are old.
+/// Scrapes that are further apart than the snapshots, and samples that are old.
 fn warnings(experiment: &Experiment, all: &[&Raw], now_s: f64) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut gaps: Vec<f64> = all

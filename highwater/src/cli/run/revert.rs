@@ -11,7 +11,7 @@ use experiment::file::redact::redact_command;
 use experiment::file::{Experiment, SubjectKind};
 use experiment::placeholder::{Values, mentions};
 use experiment::service::Launch;
-use observe::look::EventKind;
+use observe::snapshot::EventKind;
 
 /// A command that takes longer is ended: a unit that restarts and drains its connections may take minutes.
 const COMMAND_MAX: Duration = Duration::from_secs(300);

@@ -7,9 +7,9 @@ use hdrhistogram::serialization::{Serializer, V2Serializer};
 
 use super::watch::Watch;
 use experiment::fake::{Fake, Reading};
-use observe::look::{HistogramRow, Look, Role, Sample, Target, TimeNs};
 use observe::metric;
 use observe::metric::Metric;
+use observe::snapshot::{HistogramRow, Role, Sample, Snapshot, Target, TimeNs};
 use record::{Reader, Recorder};
 
 /// Takes the place of the collector.
@@ -40,22 +40,23 @@ impl Simulated {
         }
     }
 
-    fn look(&mut self, now: TimeNs) -> anyhow::Result<()> {
+    fn snapshot(&mut self, now: TimeNs) -> anyhow::Result<()> {
         let from = self.last.unwrap_or(self.begun);
-        let mut look = Look::at(now);
+        let mut snapshot = Snapshot::at(now);
         let targets = self.reader.targets()?;
         for target in targets.iter().filter(|target| target.role == Role::Subject) {
             let (since, at) = (self.since(from), self.since(now));
             if let Some(reading) = self.fake.sample(&target.arm, target.replica, at) {
-                samples(&mut look, target, &reading);
+                samples(&mut snapshot, target, &reading);
             }
             let latencies = self
                 .fake
                 .latencies_ns(&target.arm, target.replica, since, at);
-            look.histograms
+            snapshot
+                .histograms
                 .extend(histogram(target, from, now, &latencies)?);
         }
-        self.recorder.look(&look)?;
+        self.recorder.snapshot(&snapshot)?;
         self.last = Some(now);
         Ok(())
     }
@@ -71,24 +72,24 @@ impl Watch for Simulated {
             .last
             .is_none_or(|last| now.0 - last.0 >= self.interval.as_nanos() as i64);
         if due {
-            self.look(now)?;
+            self.snapshot(now)?;
         }
         Ok(None)
     }
 
     fn finish(&mut self, now: TimeNs) -> anyhow::Result<()> {
         if self.last != Some(now) {
-            self.look(now)
+            self.snapshot(now)
         } else {
             Ok(())
         }
     }
 }
 
-fn samples(look: &mut Look, target: &Target, reading: &Reading) {
+fn samples(snapshot: &mut Snapshot, target: &Target, reading: &Reading) {
     let mut push = |metric: Metric, value: u64| {
         let metric = metric.name.to_owned();
-        look.samples.push(Sample {
+        snapshot.samples.push(Sample {
             process: target.process,
             metric,
             value: value as f64,

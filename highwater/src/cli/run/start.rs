@@ -31,9 +31,9 @@ use experiment::{Subject, Who};
 use observe::clock::{Clock, FakeClock, RealClock};
 use observe::fact::program::{preload_problem, read_program};
 use observe::host::{SystemRoot, read_machine};
-use observe::look::{EventKind, Expected, LAST_LOOK_MAX, ProcessId, Role, TimeNs};
 use observe::member;
 use observe::proc::ProcRoot;
+use observe::snapshot::{EventKind, Expected, LAST_SNAPSHOT_MAX, ProcessId, Role, TimeNs};
 use record::{Folder, ReadOptions, Reader, Recorder};
 use verdict::run::heap::LAST_WORDS_MAX;
 use verdict::run::{DEFECTS_FACT, PROTECTIONS_FACT};
@@ -100,7 +100,7 @@ pub fn resume(folder: &Folder, args: &RunArgs) -> anyhow::Result<(Folder, Ended)
         );
     }
     let (clock, begun) = clock_of(&reader)?;
-    let last = reader.last_look()?.map_or(begun, |(_, time)| time);
+    let last = reader.last_snapshot()?.map_or(begun, |(_, time)| time);
     let already = Duration::from_nanos((last.0 - begun.0).max(0) as u64);
     if already >= experiment.duration && reader.end()?.is_some() {
         bail!(
@@ -281,11 +281,12 @@ impl Run<'_> {
     }
 }
 
-/// What the collector has left to do at the end: its last look, and where there is a probe the last words on the heaps.
+/// What the collector has left to do at the end: its last snapshot, and where there is a probe the last words on the
+/// heaps.
 fn ending_max(experiment: &Experiment) -> Duration {
     match experiment.probe {
-        true => LAST_LOOK_MAX + LAST_WORDS_MAX,
-        false => LAST_LOOK_MAX,
+        true => LAST_SNAPSHOT_MAX + LAST_WORDS_MAX,
+        false => LAST_SNAPSHOT_MAX,
     }
 }
 

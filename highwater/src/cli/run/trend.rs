@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use experiment::file::{Check, Condition, Experiment};
-use observe::look::{Role, TimeNs};
 use observe::metric;
+use observe::snapshot::{Role, TimeNs};
 use record::run::Run;
 use record::{ReadOptions, Reader};
 use series::arms::{arm_series, seconds_between};
@@ -16,8 +16,8 @@ use verdict::{Rules, arm};
 const EVERY_MIN: Duration = Duration::from_secs(30);
 /// Interim verdicts of a run, at most.
 const VERDICTS_MAX: u32 = 50;
-/// Looks of RSS that an interim verdict reads at most: the judge works on 64 bins anyway.
-const LOOKS_MAX: u32 = 2_000;
+/// Snapshots of RSS that an interim verdict reads at most: the judge works on 64 bins anyway.
+const SNAPSHOTS_MAX: u32 = 2_000;
 
 /// The guards that name a trend.
 pub struct TrendGuards {
@@ -48,13 +48,13 @@ impl TrendGuards {
     ///
     /// # Errors
     /// The record cannot be read.
-    pub fn look(&mut self, reader: &Reader, now: TimeNs) -> anyhow::Result<Vec<Broken>> {
+    pub fn evaluate(&mut self, reader: &Reader, now: TimeNs) -> anyhow::Result<Vec<Broken>> {
         if self.checks.is_empty() || now < self.next {
             return Ok(Vec::new());
         }
         self.next = TimeNs(now.0 + self.every.as_nanos() as i64);
         let plan = reader.experiment()?;
-        let every = (plan.duration / LOOKS_MAX).max(plan.interval);
+        let every = (plan.duration / SNAPSHOTS_MAX).max(plan.interval);
         let run = reader.run(&ReadOptions::metrics([metric::RSS.name]).every(every))?;
         Ok(self.broken(&run, now))
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use experiment::file::{Check, Condition, Experiment};
 use experiment::placeholder::{Values, expand};
 use experiment::service::{Launch, Question};
-use observe::look::{Fact, ProcessId};
+use observe::snapshot::{Fact, ProcessId};
 use verdict::check::fact;
 
 /// From one round of trials to the next.

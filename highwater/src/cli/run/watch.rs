@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use observe::look::TimeNs;
+use observe::snapshot::TimeNs;
 
 /// Starts of the collector before it is given up; a broken record would break every further one.
 const STARTS_MAX: u32 = 20;
@@ -21,7 +21,7 @@ pub trait Watch {
     /// The collector cannot be kept alive.
     fn tick(&mut self, now: TimeNs) -> anyhow::Result<Option<String>>;
 
-    /// One more look, then no further one.
+    /// One more snapshot, then no further one.
     fn finish(&mut self, now: TimeNs) -> anyhow::Result<()>;
 
     /// Its pid, when it is a process of its own.

@@ -182,7 +182,7 @@ fn slice(tid: Tid, piece: &Piece, watch: &Watch) -> Slice {
         start_ns: piece.start_ns,
         end_ns: piece.end_ns,
         what: piece.label.word(),
-        doing: watch.places.words(piece.doing).to_string(),
+        activity: watch.places.words(piece.activity).to_string(),
         frames: watch.places.stack_of(piece.stack).names(),
         woken_by: piece.by.filter(|by| *by != tid),
     }

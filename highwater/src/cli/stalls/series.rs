@@ -1,5 +1,5 @@
-//! Stalls as series of an experiment: what `stalls = true` adds to each look. A thread for each process of the subject
-//! watches it all the time; a look writes down what was counted until then.
+//! Stalls as series of an experiment: what `stalls = true` adds to each snapshot. A thread for each process of the
+//! subject watches it all the time; a snapshot writes down what was counted until then.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,10 +8,10 @@ use std::thread::{JoinHandle, sleep};
 
 use super::{ADVANCE_NS, start};
 use bpf::allowed::{Allowed, Mode};
-use observe::look::{EventKind, Look, ProcessId, Role, Target};
 use observe::metric;
 use observe::metric::Metric;
-use observe::page::Page;
+use observe::snapshot::{EventKind, ProcessId, Role, Snapshot, Target};
+use observe::snapshot_writer::SnapshotWriter;
 use record::SampleRow;
 use sched::room::Room;
 use sched::time::now_ns;
@@ -44,7 +44,7 @@ struct Watched {
     said: bool,
 }
 
-/// Counted by the thread, read by the look.
+/// Counted by the thread, read by the snapshot.
 struct Shared {
     counts: [AtomicU64; Cause::ALL.len()],
     watched_ns: AtomicU64,
@@ -67,15 +67,15 @@ impl StallSeries {
         }
     }
 
-    /// Adds to a look what was counted of each process of the subject; new ones are watched from now on.
-    pub fn add(&mut self, look: &mut Look, targets: &[Target]) {
+    /// Adds to a snapshot what was counted of each process of the subject; new ones are watched from now on.
+    pub fn add(&mut self, snapshot: &mut Snapshot, targets: &[Target]) {
         let mut subjects: Vec<&Target> = targets
             .iter()
             .filter(|target| target.role == Role::Subject)
             .collect();
         subjects.sort_by_key(|target| target.replica);
         for target in subjects {
-            self.add_one(look, target);
+            self.add_one(snapshot, target);
         }
         let alive = |process: &ProcessId| targets.iter().any(|target| target.process == *process);
         for (process, watched) in &mut self.watched {
@@ -93,19 +93,19 @@ impl StallSeries {
         self.watched.values_mut().for_each(Watched::end);
     }
 
-    fn add_one(&mut self, look: &mut Look, target: &Target) {
+    fn add_one(&mut self, snapshot: &mut Snapshot, target: &Target) {
         if !self.watched.contains_key(&target.process) {
-            self.begin(look, target);
+            self.begin(snapshot, target);
         }
         let Some(watched) = self.watched.get_mut(&target.process) else {
             return;
         };
-        let mut page = Page::new(look, target.process);
+        let mut writer = SnapshotWriter::new(snapshot, target.process);
         if !watched.said
             && let Ok(Some(words)) = watched.shared.missing.lock().map(|words| words.clone())
         {
             watched.said = true;
-            page.event(EventKind::Degraded, words);
+            writer.event(EventKind::Degraded, words);
         }
         let watched_ns = watched.shared.watched_ns.load(Ordering::Relaxed);
         if watched_ns == 0 {
@@ -115,7 +115,7 @@ impl StallSeries {
         let carried = &self.carried;
         let mut put = |metric: Metric, value: u64| {
             let before = carried.get(&(target.process, metric.name.to_owned()));
-            page.float(metric, value as f64 + before.unwrap_or(&0.0));
+            writer.float(metric, value as f64 + before.unwrap_or(&0.0));
         };
         for (cause, count) in Cause::ALL.iter().zip(&watched.shared.counts) {
             put(metric_of(*cause), count.load(Ordering::Relaxed));
@@ -131,7 +131,7 @@ impl StallSeries {
         );
     }
 
-    fn begin(&mut self, look: &mut Look, target: &Target) {
+    fn begin(&mut self, snapshot: &mut Snapshot, target: &Target) {
         let full = self.watched.len() >= WATCHED_MAX;
         if full || self.mode == Mode::None {
             if self.left_out.insert(target.process) {
@@ -141,7 +141,7 @@ impl StallSeries {
                               `highwater doctor` says what would allow it"
                         .to_owned(),
                 };
-                Page::new(look, target.process).event(EventKind::Degraded, words);
+                SnapshotWriter::new(snapshot, target.process).event(EventKind::Degraded, words);
             }
             return;
         }

@@ -302,7 +302,7 @@ pub fn audit_input(held: &[Held], control: Option<String>, until: Option<Until>)
         .filter(|p| !p.rss.is_empty())
         .collect();
     AuditInput {
-        looks_s: looks_of(&processes),
+        snapshots_s: snapshots_of(&processes),
         processes,
         control,
         ..AuditInput::default()
@@ -315,7 +315,7 @@ fn positive(mut points: Vec<Point>) -> Vec<Point> {
 }
 
 /// A counter falls when its process is restarted; what falls more often than in one step of so many is a rate, or a
-/// count since the last look, and says nothing here.
+/// count since the last snapshot, and says nothing here.
 const STEPS_A_FALL: usize = 8;
 
 fn counter(points: Vec<Point>) -> Vec<Point> {
@@ -334,9 +334,9 @@ fn counter(points: Vec<Point>) -> Vec<Point> {
 const TOGETHER: f64 = 1.5;
 
 /// Instants at which anything was read; readings closer than a twentieth of the usual interval of a
-/// process are one look. A Prometheus reads each target at an instant of its own: then a look is a stretch of
+/// process are one snapshot. A Prometheus reads each target at an instant of its own: then a snapshot is a stretch of
 /// the usual length in which anything was read.
-fn looks_of(processes: &[ProcessFacts]) -> Vec<f64> {
+fn snapshots_of(processes: &[ProcessFacts]) -> Vec<f64> {
     let readings = processes.iter().flat_map(|p| &p.rss);
     let mut all: Vec<f64> = readings.map(|p| p.t_s).collect();
     all.sort_by(f64::total_cmp);
@@ -346,11 +346,11 @@ fn looks_of(processes: &[ProcessFacts]) -> Vec<f64> {
         .map(|p| (p.rss[p.rss.len() - 1].t_s - p.rss[0].t_s) / (p.rss.len() - 1) as f64)
         .collect();
     let shortest = intervals.iter().copied().fold(1e12, f64::min);
-    let looks = apart(&all, 0.05 * shortest);
+    let snapshots = apart(&all, 0.05 * shortest);
     let most = processes.iter().map(|p| p.rss.len()).max().unwrap_or(0);
     let usual = median(&intervals);
-    if looks.len() as f64 <= TOGETHER * most as f64 || usual <= 0.0 || intervals.is_empty() {
-        return looks;
+    if snapshots.len() as f64 <= TOGETHER * most as f64 || usual <= 0.0 || intervals.is_empty() {
+        return snapshots;
     }
     let first = all.first().copied().unwrap_or(0.0);
     let cell = |t: f64| first + ((t - first) / usual).floor() * usual;
@@ -407,19 +407,19 @@ mod tests {
     }
 
     #[test]
-    fn targets_read_each_at_its_own_instant_miss_no_look() {
+    fn targets_read_each_at_its_own_instant_miss_no_snapshot() {
         let readings =
             |offset: f64| -> Vec<f64> { (0..100).map(|i| f64::from(i) + offset).collect() };
         let parts = [0.0, 0.21, 0.43, 0.77].map(|o| part("p", "a", &readings(o)));
         let input = audit_input(&parts, None, None);
         assert!(
-            (99..=102).contains(&input.looks_s.len()),
+            (99..=102).contains(&input.snapshots_s.len()),
             "{}",
-            input.looks_s.len()
+            input.snapshots_s.len()
         );
         assert_eq!(verdict::audit::audit(&input), []);
         let same = [0, 1].map(|_| part("p", "a", &readings(0.0)));
-        assert_eq!(audit_input(&same, None, None).looks_s, readings(0.0));
+        assert_eq!(audit_input(&same, None, None).snapshots_s, readings(0.0));
     }
 
     #[test]

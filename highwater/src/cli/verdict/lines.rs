@@ -13,7 +13,7 @@ use verdict::pair::PairVerdict;
 use verdict::series::SeriesVerdict;
 
 /// The schema of every line.
-pub const SCHEMA: &str = "highwater.verdict/1";
+pub const SCHEMA: &str = "highwater.verdict/2";
 
 /// Findings, then series, then each arm after its processes, then pairs.
 ///

@@ -94,7 +94,7 @@ fn judged(line: &Value) {
 }
 
 fn check(line: &Value) -> &str {
-    assert_eq!(line["schema"], "highwater.verdict/1");
+    assert_eq!(line["schema"], "highwater.verdict/2");
     let kind = text(line, "kind");
     let promised = match kind {
         "series" => SERIES,

@@ -272,7 +272,7 @@ fn odd_readings_get_an_honest_label() {
     assert_eq!(objects(&said)[0]["label"], "growing");
 }
 
-/// Processes 0, 1, 2 of every arm are not one process each that changes arms at every look.
+/// Processes 0, 1, 2 of every arm are not one process each that changes arms at every snapshot.
 #[test]
 fn processes_may_be_numbered_anew_in_every_arm() {
     let input = two_arms(false).replace("low-", "").replace("high-", "");

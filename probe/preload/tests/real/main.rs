@@ -10,7 +10,7 @@ mod subject;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use subject::{allocators, library, look, skipped, totals};
+use subject::{allocators, library, read_tables, skipped, totals};
 
 /// A Debian package and those it needs, unpacked into a folder of its own; `None` (and a line) when it cannot be had.
 fn unpacked(packages: &[&str]) -> Option<tempfile::TempDir> {
@@ -105,7 +105,7 @@ fn an_hour_at_full_speed_in_the_same_memory() {
 
 /// Resident bytes of the probe's mapping, by smaps.
 fn resident_bytes(pid: u32) -> u64 {
-    let copy = look(pid).expect("it is on");
+    let copy = read_tables(pid).expect("it is on");
     let header = abi::read_header(&copy).unwrap();
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
     let start = abi::find_header(&maps).expect("a name").start;
@@ -143,7 +143,7 @@ fn twenty_thousand_threads() {
     running.mark().unwrap();
     running.go_on();
     let mark = running.mark().unwrap();
-    let copy = look(mark.pid).unwrap();
+    let copy = read_tables(mark.pid).unwrap();
     let snapshot = abi::read(&copy).unwrap();
     let threads = mark.blocks / 20;
     let counted = totals(&snapshot).live_blocks;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::subject::look;
+use crate::subject::read_tables;
 use crate::{Server, preload, three, unpacked, wait_for_port};
 use testkit::free_port;
 
@@ -39,7 +39,7 @@ fn nginx_serves_and_reloads() {
                 unsafe { libc::kill(server.0.id() as i32, libc::SIGHUP) };
             }
         }
-        let copy = look(server.0.id()).unwrap_or_else(|anchor| panic!("{name}: {anchor:?}"));
+        let copy = read_tables(server.0.id()).unwrap_or_else(|anchor| panic!("{name}: {anchor:?}"));
         assert!(
             abi::read(&copy).unwrap().header.counters.forks_seen >= 2,
             "{name}"

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::subject::{library, look, skipped, totals};
+use crate::subject::{library, read_tables, skipped, totals};
 use crate::{Server, three, unpacked};
 
 /// It refuses to run as root.
@@ -149,7 +149,7 @@ fn serves(programs: &Programs, name: &str, allocator: Option<&Path>) {
     let counted = run("psql", &[&to[..], &count[..]].concat());
     assert_eq!(counted.trim(), ROWS, "{name}");
 
-    let copy = look(server.0.id()).unwrap_or_else(|anchor| panic!("{name}: {anchor:?}"));
+    let copy = read_tables(server.0.id()).unwrap_or_else(|anchor| panic!("{name}: {anchor:?}"));
     let snapshot = abi::read(&copy).unwrap();
     assert!(totals(&snapshot).live_blocks > 100, "{name}");
     assert!(snapshot.header.counters.forks_seen >= 5, "{name}");

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::subject::{look, totals};
+use crate::subject::{read_tables, totals};
 use crate::{Server, preload, three, unpacked, wait_for_port};
 use testkit::free_port;
 
@@ -95,7 +95,8 @@ fn redis_under_load_with_bgsave() {
         redis.tool("redis-cli", "bgsave");
         redis.tool("redis-benchmark", "-q -t set -n 30000 -r 20000 -d 300");
         assert!(redis.saves(), "{name}: BGSAVE did not end well");
-        let copy = look(redis.server.0.id()).unwrap_or_else(|anchor| panic!("{name}: {anchor:?}"));
+        let copy =
+            read_tables(redis.server.0.id()).unwrap_or_else(|anchor| panic!("{name}: {anchor:?}"));
         let snapshot = abi::read(&copy).unwrap();
         assert!(totals(&snapshot).live_blocks > 20_000, "{name}");
         assert!(snapshot.header.counters.samples_taken > 1_000, "{name}");

@@ -253,7 +253,7 @@ impl Subject {
 
 /// A copy of the probe's mapping in a process, found and read from outside; or what its anchor
 /// says.
-pub fn look(pid: u32) -> Result<Vec<u8>, abi::Anchor> {
+pub fn read_tables(pid: u32) -> Result<Vec<u8>, abi::Anchor> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
     let copy = |start: u64, bytes: u64| copy_of(pid, start, bytes);
     let by_anchor = || {

@@ -250,13 +250,13 @@ fn in_unit_of(metric: &str, text: &str) -> Result<f64, String> {
     let name = metric.split('{').next().unwrap_or(metric);
     let name = name.strip_suffix("_total").unwrap_or(name);
     if name.ends_with("_bytes") {
-        return parse_bytes(text).map(|bytes| bytes as f64);
+        return Ok(parse_bytes(text)? as f64);
     }
     if name.ends_with("_ns") {
-        return parse_duration(text).map(|duration| duration.as_nanos() as f64);
+        return Ok(parse_duration(text)?.as_nanos() as f64);
     }
     if name.ends_with("_seconds") {
-        return parse_duration(text).map(|duration| duration.as_secs_f64());
+        return Ok(parse_duration(text)?.as_secs_f64());
     }
     Err(format!("write a number: the unit of `{name}` is not known"))
 }

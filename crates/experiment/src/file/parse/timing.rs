@@ -7,10 +7,10 @@ use units::write_duration_exact;
 
 /// Processes per arm; the machine's own limits are reached long before.
 const REPLICAS_MAX: u64 = 1000;
-/// Shorter looks would measure highwater rather than the subject.
+/// Shorter intervals would measure highwater rather than the subject.
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
 /// A trend needs a middle.
-const LOOKS_MIN: u32 = 3;
+const SNAPSHOTS_MIN: u32 = 3;
 /// Beyond that a typing error is likelier than a plan.
 const DURATION_MAX: Duration = Duration::from_secs(400 * 86_400);
 
@@ -82,12 +82,12 @@ fn check(timing: &Timing, top: &Fields, faults: &Faults) {
     } else if duration > DURATION_MAX {
         let message = format!("`duration` is {}; the longest is 400 days", words(duration));
         faults.note(place(["duration", "duration"]), message);
-    } else if duration < interval * LOOKS_MIN {
+    } else if duration < interval * SNAPSHOTS_MIN {
         let message = format!(
             "`duration` {} is shorter than three snapshots, one every {}; a trend needs at least {}",
             words(duration),
             words(interval),
-            words(interval * LOOKS_MIN)
+            words(interval * SNAPSHOTS_MIN)
         );
         faults.note(place(["duration", "interval"]), message);
     } else if warmup >= duration {
@@ -97,7 +97,7 @@ fn check(timing: &Timing, top: &Fields, faults: &Faults) {
             words(duration)
         );
         faults.note(place(["warmup", "duration"]), message);
-    } else if duration - warmup < interval * LOOKS_MIN {
+    } else if duration - warmup < interval * SNAPSHOTS_MIN {
         let message = format!(
             "`warmup` {} leaves {} of `duration` {} to evaluate: fewer than three snapshots, one every {}",
             words(warmup),

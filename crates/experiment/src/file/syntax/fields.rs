@@ -340,7 +340,7 @@ impl<'a> Fields<'a> {
         &self,
         key: &str,
         wanted: &str,
-        parse: fn(&str) -> Result<T, String>,
+        parse: fn(&str) -> Result<T, units::ParseError>,
     ) -> Option<Placed<T>> {
         let entry = self.table.get(key)?;
         let text = match &entry.node.value {

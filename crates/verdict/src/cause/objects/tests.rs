@@ -48,7 +48,7 @@ fn case(mib: f64, managed: ManagedGrowth) -> Case {
     };
     let mut case = Case {
         observed_s: 60.0,
-        looks: 60,
+        snapshots: 60,
         rss: Some(growth),
         owner: Owner::Runtime(Runtime::Python),
         managed: Some(managed),

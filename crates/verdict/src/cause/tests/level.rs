@@ -16,7 +16,11 @@ fn memory_that_stays_after_a_peak_is_retention() {
     assert_eq!(judge(&case).cause, Cause::Retention, "the peak was 20 MiB");
     case.growth.insert(Part::LiveHeap, grown(0.0));
     case.live_at_most = Some(21.0 * MIB);
-    assert_eq!(judge(&case).cause, Cause::Flat, "it may come between looks");
+    assert_eq!(
+        judge(&case).cause,
+        Cause::Flat,
+        "it may come between snapshots"
+    );
     case.live_at_most = Some(19.0 * MIB);
     assert_eq!(judge(&case).cause, Cause::Retention, "it cannot have come");
     case.live_at_most = None;
@@ -50,7 +54,7 @@ fn most_of_rss_that_is_free_heap_in_every_snapshot_is_retention_whenever_it_beca
             .contains("no more than 20.0 MiB was live in any of 60"),
         "{verdict:?}"
     );
-    case.looks = 10;
+    case.snapshots = 10;
     assert!(
         judge(&case).confidence < 0.6,
         "ten snapshots may miss a peak"

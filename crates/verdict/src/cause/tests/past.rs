@@ -32,10 +32,10 @@ fn what_is_in_use_and_was_never_counted_went_past_the_probe() {
 fn parts_beyond_what_is_resident_are_no_percentage() {
     let mut case = case(&[]);
     case.account.live = 5000.0 * MIB;
-    let doubts = judge(&case).doubts.join("; ");
+    let limitations = judge(&case).limitations.join("; ");
     assert!(
-        doubts.contains("more than is resident") && !doubts.contains('%'),
-        "{doubts}"
+        limitations.contains("more than is resident") && !limitations.contains('%'),
+        "{limitations}"
     );
 }
 
@@ -66,9 +66,9 @@ fn more_live_than_there_can_be_names_no_site() {
     assert_eq!(files.cause, Cause::Files);
     assert!(
         files
-            .doubts
+            .limitations
             .iter()
-            .any(|doubt| doubt.contains("4.88 GiB live")),
+            .any(|limitation| limitation.contains("4.88 GiB live")),
         "{files:?}"
     );
     over.growth.clear();

@@ -1,12 +1,12 @@
-//! Bins made ready for the fit: scaled, with the candidates that suit them, and a first look.
+//! Bins made ready for the fit: scaled, with the candidates that suit them, and a coarse fit.
 
 use series::bins::Bin;
 use series::fit::Fit;
 use series::linear::Window;
+use series::model_search::ModelSearch;
 use series::order::median;
 use series::shapes::{Shapes, shapes, simple_shapes};
 use series::square::Square;
-use series::study::Study;
 
 /// A day, for the cycle that nearly every service has.
 pub const DAY_S: f64 = 86_400.0;
@@ -76,34 +76,34 @@ pub struct Scaled {
     pub readings: f64,
 }
 
-/// A first look at the bins: a sparse choice of shapes, enough to compare ways to look at the same bins.
-pub struct Glance {
+/// A coarse fit of the bins: a sparse choice of shapes, enough to compare ways to look at the same bins.
+pub struct CoarseFit {
     scaled: Scaled,
     shapes: Shapes,
-    study: Study,
+    search: ModelSearch,
     sketch: Fit,
     few: bool,
 }
 
-impl Glance {
-    /// Takes it; `None` when there are too few bins, or no time passes. `like` is a look at the same bins
+impl CoarseFit {
+    /// Takes it; `None` when there are too few bins, or no time passes. `like` is a fit of the same bins
     /// with other cycles, of which the columns are the same.
-    pub fn at(view: &View, like: Option<&Glance>) -> Option<Glance> {
+    pub fn at(view: &View, like: Option<&CoarseFit>) -> Option<CoarseFit> {
         let (scaled, window) = scale(view)?;
         let shapes = candidates(view, &window, scaled.span_s);
-        let mut study = match like {
-            Some(other) => other.study.like(window),
-            None => Study::new(window),
+        let mut search = match like {
+            Some(other) => other.search.like(window),
+            None => ModelSearch::new(window),
         };
         let sketch = if view.few {
-            study.fit_few(&shapes)
+            search.fit_few(&shapes)
         } else {
-            study.sketch(&shapes)
+            search.sketch(&shapes)
         };
-        Some(Glance {
+        Some(CoarseFit {
             scaled,
             shapes,
-            study,
+            search,
             sketch,
             few: view.few,
         })
@@ -119,9 +119,9 @@ impl Glance {
         let fitted = if self.few {
             self.sketch
         } else {
-            self.study.fit(&self.shapes, &self.sketch)
+            self.search.fit(&self.shapes, &self.sketch)
         };
-        (self.scaled, self.study.window, fitted)
+        (self.scaled, self.search.window, fitted)
     }
 }
 

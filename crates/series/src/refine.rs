@@ -1,4 +1,4 @@
-//! A second look between the grid points. When noise is small, the nearest time constant of a coarse grid
+//! A second search between the grid points. When noise is small, the nearest time constant of a coarse grid
 //! leaves a misfit that a richer family could win by; so the best shape of each family gets neighbours.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ const LATE_SHIFTS: [f64; 6] = [-0.06, -0.03, -0.015, 0.015, 0.03, 0.06];
 
 /// Neighbours of the best shape of every family that may still win; `near` is how near, from 1 (between the points
 /// of the grid) down.
-pub fn finer(fit: &Fit, near: f64) -> Shapes {
+pub fn refine(fit: &Fit, near: f64) -> Shapes {
     let mut best: BTreeMap<Family, &Candidate> = BTreeMap::new();
     for c in &fit.candidates {
         let seen = best.entry(c.family).or_insert(c);

@@ -11,7 +11,7 @@ const AS_LONG: f64 = 0.8;
 
 /// How many rests between two rises were as long as the one at the end; 0 where a load cycle or restarts would pass
 /// for rests, and where nothing rises.
-pub fn rests_like_now(window: &Window) -> usize {
+pub fn plateaus_like_now(window: &Window) -> usize {
     let lives = window.gap.iter().filter(|gap| gap.is_infinite()).count();
     let y = threes(&window.y);
     let rise = y
@@ -81,7 +81,7 @@ mod tests {
 
     fn rests(y: impl Fn(f64) -> f64) -> usize {
         let x: Vec<f64> = (0..60).map(|i| f64::from(i) / 59.0).collect();
-        rests_like_now(&Window {
+        plateaus_like_now(&Window {
             y: x.iter().map(|x| y(*x)).collect(),
             gap: vec![1.0; 60],
             x,

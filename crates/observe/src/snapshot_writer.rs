@@ -1,17 +1,17 @@
-//! Where one process writes its part of a look.
+//! Where one process writes its part of a snapshot.
 
-use super::look::{Event, EventKind, Fact, HistogramRow, Look, ProcessId, Sample, TimeNs};
 use super::metric::Metric;
+use super::snapshot::{Event, EventKind, Fact, HistogramRow, ProcessId, Sample, Snapshot, TimeNs};
 
-/// The part of a [`Look`] that belongs to one process: its samples, facts and events.
-pub struct Page<'a> {
-    look: &'a mut Look,
+/// The part of a [`Snapshot`] that belongs to one process: its samples, facts and events.
+pub struct SnapshotWriter<'a> {
+    snapshot: &'a mut Snapshot,
     process: ProcessId,
 }
 
-impl<'a> Page<'a> {
-    pub fn new(look: &'a mut Look, process: ProcessId) -> Page<'a> {
-        Page { look, process }
+impl<'a> SnapshotWriter<'a> {
+    pub fn new(snapshot: &'a mut Snapshot, process: ProcessId) -> SnapshotWriter<'a> {
+        SnapshotWriter { snapshot, process }
     }
 
     pub fn value(&mut self, metric: Metric, value: u64) {
@@ -31,7 +31,7 @@ impl<'a> Page<'a> {
 
     /// A metric of the subject's own.
     pub fn named(&mut self, metric: String, value: f64) {
-        self.look.samples.push(Sample {
+        self.snapshot.samples.push(Sample {
             process: self.process,
             metric,
             value,
@@ -39,7 +39,7 @@ impl<'a> Page<'a> {
     }
 
     pub fn fact(&mut self, key: &str, value: String) {
-        self.look.facts.push(Fact {
+        self.snapshot.facts.push(Fact {
             process: self.process,
             key: key.to_owned(),
             value,
@@ -47,8 +47,8 @@ impl<'a> Page<'a> {
     }
 
     pub fn event(&mut self, kind: EventKind, words: String) {
-        let (time, process) = (self.look.time, Some(self.process));
-        self.look.events.push(Event {
+        let (time, process) = (self.snapshot.time, Some(self.process));
+        self.snapshot.events.push(Event {
             time,
             process,
             kind,
@@ -57,11 +57,11 @@ impl<'a> Page<'a> {
     }
 
     pub fn histogram(&mut self, row: HistogramRow) {
-        self.look.histograms.push(row);
+        self.snapshot.histograms.push(row);
     }
 
     pub fn time(&self) -> TimeNs {
-        self.look.time
+        self.snapshot.time
     }
 
     pub fn process(&self) -> ProcessId {

@@ -1,4 +1,4 @@
-//! One look for all who ask: looks when a scrape comes, at most once an interval, and keeps the page.
+//! One sample for all who ask: reads when a scrape comes, at most once an interval, and keeps the page.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -10,8 +10,8 @@ use crate::cli::out::say;
 use experiment::chosen::Chosen;
 use observe::clock::{Clock, RealClock};
 use observe::collector::{Observer, Options};
-use observe::look::{EventKind, Expected, Look, ProcessId, Role, Target};
 use observe::proc::ProcRoot;
+use observe::snapshot::{EventKind, Expected, ProcessId, Role, Snapshot, Target};
 use report::openmetrics::Family;
 
 /// From one search for processes to the next, at least: it reads a little of every process of the machine.
@@ -21,8 +21,8 @@ const LOSSES_SAID_MAX: u32 = 6;
 /// The machine as a whole.
 const HOST: ProcessId = ProcessId(1);
 
-/// Looks at processes, and remembers of each what is not read at every look.
-pub struct Looker {
+/// Looks at processes, and remembers of each what is not read at every snapshot.
+pub struct Sampler {
     source: Source,
     observer: Observer,
     clock: RealClock,
@@ -40,7 +40,7 @@ pub struct Looker {
 }
 
 /// Time in stretches of one interval, the first around the first scrape: a scraper whose period is the interval
-/// finds a fresh look each time though its scrapes come a little early or late.
+/// finds a fresh snapshot each time though its scrapes come a little early or late.
 #[derive(Debug)]
 struct Slots {
     interval: Duration,
@@ -65,11 +65,11 @@ impl Slots {
     }
 }
 
-impl Looker {
-    pub fn new(source: Source, host: String, interval: Duration) -> Looker {
+impl Sampler {
+    pub fn new(source: Source, host: String, interval: Duration) -> Sampler {
         let clock = RealClock::start();
         let boot_s = (clock.anchor().wall_ns - clock.anchor().boottime_ns) as f64 / 1e9;
-        Looker {
+        Sampler {
             source,
             observer: Observer::new(ProcRoot::default(), Options::default()),
             clock,
@@ -100,18 +100,18 @@ impl Looker {
         self.source.hidden()
     }
 
-    /// A fresh page, when the interval allows a look; `None` when the last one still holds.
-    pub fn look(&mut self) -> Option<Vec<Family>> {
+    /// A fresh page, when the interval allows a snapshot; `None` when the last one still holds.
+    pub fn sample(&mut self) -> Option<Vec<Family>> {
         let now = Instant::now();
-        self.slots.is_due(now).then(|| self.look_now(now))
+        self.slots.is_due(now).then(|| self.sample_now(now))
     }
 
-    /// The look before anybody scrapes, which says what there is.
-    pub fn look_first(&mut self) -> Vec<Family> {
-        self.look_now(Instant::now())
+    /// The snapshot before anybody scrapes, which says what there is.
+    pub fn sample_first(&mut self) -> Vec<Family> {
+        self.sample_now(Instant::now())
     }
 
-    fn look_now(&mut self, now: Instant) -> Vec<Family> {
+    fn sample_now(&mut self, now: Instant) -> Vec<Family> {
         if self
             .searched
             .is_none_or(|at| now.duration_since(at) >= SEARCH_EVERY)
@@ -119,10 +119,10 @@ impl Looker {
             self.searched = Some(now);
             self.search();
         }
-        let look = self.observer.look(self.clock.now(), &self.targets);
-        self.take(look);
-        self.own.looks += 1;
-        self.own.look_s = now.elapsed().as_secs_f64();
+        let snapshot = self.observer.snapshot(self.clock.now(), &self.targets);
+        self.take(snapshot);
+        self.own.snapshots += 1;
+        self.own.snapshot_s = now.elapsed().as_secs_f64();
         families(&self.seen, &self.own, &self.host)
     }
 
@@ -184,18 +184,18 @@ impl Looker {
         }
     }
 
-    fn take(&mut self, look: Look) {
-        for sample in look.samples {
+    fn take(&mut self, snapshot: Snapshot) {
+        for sample in snapshot.samples {
             if let Some(seen) = self.seen.get_mut(&sample.process) {
                 seen.values.insert(sample.metric, sample.value);
             }
         }
-        for fact in look.facts {
+        for fact in snapshot.facts {
             if let Some(seen) = self.seen.get_mut(&fact.process) {
                 seen.facts.insert(fact.key, fact.value);
             }
         }
-        for event in look.events {
+        for event in snapshot.events {
             match (event.kind, event.process) {
                 // What has ended is no sample any more: its series end here.
                 (EventKind::Vanished, Some(process)) => drop(self.seen.remove(&process)),
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_look_an_interval_however_often_it_is_scraped() {
+    fn one_snapshot_an_interval_however_often_it_is_scraped() {
         let interval = Duration::from_secs(5);
         let mut slots = Slots {
             interval,

@@ -8,16 +8,16 @@
 
 use super::columns::Columns;
 use super::design::{self, Design};
-use super::finer::{finer, steps_with_fills};
 use super::fit::{Candidate, FORGET_LN, Fit, Norms, ln_sum};
-use super::ground::Ground;
 use super::ladder::ladders;
 use super::linear::Window;
 use super::noise::{Noise, hypotheses};
+use super::refine::{refine, steps_with_fills};
 use super::shapes::{Basis, Bounded, COLUMNS_MAX, Contrasts, FAMILIES, Family, Shape, Shapes};
 use super::sloped::{LINE, Slope};
 use super::solve::{Prepared, Solved};
 use super::staircase::staircases;
+use super::whitened::Whitened;
 
 /// Below this only the best of a family is kept: its neighbours may do better.
 const MATTERS_LN: f64 = 11.0;
@@ -35,7 +35,7 @@ const FINER_GAIN_LN: f64 = 1.0;
 const FINER_ROUNDS: [f64; 4] = [1.0, 1.0, 0.5, 0.25];
 
 /// One window, and all that was worked out for it.
-pub struct Study {
+pub struct ModelSearch {
     pub window: Window,
     columns: Columns,
     norms: Norms,
@@ -44,22 +44,22 @@ pub struct Study {
     grounds: Vec<Option<Prepared>>,
 }
 
-impl Study {
-    pub fn new(window: Window) -> Study {
+impl ModelSearch {
+    pub fn new(window: Window) -> ModelSearch {
         let design = Design::of(&window);
-        Study::with(window, design.columns, design.grounds)
+        ModelSearch::with(window, design.columns, design.grounds)
     }
 
     /// Of the same bins with other nuisance columns: what was worked out without them is kept.
-    pub fn like(&self, window: Window) -> Study {
-        let ground = |noise| Ground::new(&window, noise);
-        let grounds = self.noises.iter().map(ground).collect();
-        Study::with(window, self.columns.clone(), grounds)
+    pub fn like(&self, window: Window) -> ModelSearch {
+        let whitened = |noise| Whitened::new(&window, noise);
+        let grounds = self.noises.iter().map(whitened).collect();
+        ModelSearch::with(window, self.columns.clone(), grounds)
     }
 
-    fn with(window: Window, columns: Columns, grounds: Vec<Option<Ground>>) -> Study {
-        let readings = |ground: Option<Ground>| Some(Prepared::new(&window, ground?));
-        Study {
+    fn with(window: Window, columns: Columns, grounds: Vec<Option<Whitened>>) -> ModelSearch {
+        let readings = |whitened: Option<Whitened>| Some(Prepared::new(&window, whitened?));
+        ModelSearch {
             grounds: grounds.into_iter().map(readings).collect(),
             norms: Norms::new(window.y.len(), &window),
             columns,
@@ -71,14 +71,14 @@ impl Study {
     /// Keeps what the next windows may have in common with this one: to be called before columns are tried that its
     /// readings ask for.
     fn keep(&self) {
-        let ground = |ready: &Option<Prepared>| Some(ready.as_ref()?.ground.clone());
+        let whitened = |ready: &Option<Prepared>| Some(ready.as_ref()?.whitened.clone());
         design::keep(&self.window, || Design {
             columns: self.columns.clone(),
-            grounds: self.grounds.iter().map(ground).collect(),
+            grounds: self.grounds.iter().map(whitened).collect(),
         });
     }
 
-    /// A look at a sparse choice of shapes only: enough to choose between ways to cut the same bins.
+    /// A fit of a sparse choice of shapes only: enough to choose between ways to cut the same bins.
     pub fn sketch(&mut self, shapes: &Shapes) -> Fit {
         let all: Vec<usize> = (0..self.noises.len()).collect();
         self.tried(&shapes.sparse(), &all, false).fit
@@ -113,7 +113,7 @@ impl Study {
         for near_by in FINER_ROUNDS {
             let close = |i: &usize| whole.best_of_noise[*i] > whole.ln_evidence - DECIDED_LN;
             let closest: Vec<usize> = near.iter().copied().filter(close).collect();
-            let second = self.under(&finer(&whole, near_by), &closest);
+            let second = self.under(&refine(&whole, near_by), &closest);
             let before = whole.ln_evidence;
             whole.join(second);
             if whole.ln_evidence - before < FINER_GAIN_LN {
@@ -140,7 +140,7 @@ impl Study {
                 continue;
             };
             ready.prepare(&self.columns);
-            let base = self.noises[noise].prior_ln - 0.5 * ready.ground.logdet;
+            let base = self.noises[noise].prior_ln - 0.5 * ready.whitened.logdet;
             whole.join(slope.all(ready, &self.norms, (noise, base)));
         }
     }
@@ -167,7 +167,7 @@ impl Study {
                 continue;
             };
             ready.prepare(&self.columns);
-            let base = self.noises[noise].prior_ln - 0.5 * ready.ground.logdet;
+            let base = self.noises[noise].prior_ln - 0.5 * ready.whitened.logdet;
             let try_out = TryOut {
                 shapes,
                 places: &places,
@@ -338,10 +338,10 @@ mod tests {
     use crate::shapes::shapes;
 
     fn fit(window: Window) -> Fit {
-        let mut study = Study::new(window);
+        let mut search = ModelSearch::new(window);
         let all = shapes(&[], None);
-        let sketch = study.sketch(&all);
-        study.fit(&all, &sketch)
+        let sketch = search.sketch(&all);
+        search.fit(&all, &sketch)
     }
 
     fn window(y: Vec<f64>) -> Window {

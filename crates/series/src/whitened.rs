@@ -10,7 +10,7 @@ use super::noise::{Noise, Whitener};
 
 /// One hypothesis on the noise over the times of one window, and the columns that were made ready under it.
 #[derive(Clone)]
-pub struct Ground {
+pub struct Whitened {
     whitener: Whitener,
     /// Orthonormal nuisance columns, the intercept last.
     q: Vec<Vec<f64>>,
@@ -31,12 +31,12 @@ struct Block {
     cc: Lanes,
 }
 
-impl Ground {
+impl Whitened {
     /// `None` when the nuisance columns say the same under this noise.
-    pub fn new(window: &Window, noise: &Noise) -> Option<Ground> {
+    pub fn new(window: &Window, noise: &Noise) -> Option<Whitened> {
         let whitener = Whitener::new(noise, &window.gap, &window.thin);
         let (q, lengths) = basis_of_nuisance(window, &whitener)?;
-        Some(Ground {
+        Some(Whitened {
             read0: 1.0 / lengths.last()?,
             logdet: whitener.logdet + lengths.iter().map(|l| 2.0 * l.ln()).sum::<f64>(),
             blocks: Vec::new(),

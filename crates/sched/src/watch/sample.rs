@@ -10,20 +10,20 @@ use crate::event::{Tid, Wait, WaitKind, What};
 use symbols::registers::Registers;
 
 /// A wait shorter than this is not looked at.
-const LOOK_AFTER_NS: u64 = 1_500_000;
+const SAMPLE_AFTER_NS: u64 = 1_500_000;
 /// A condition or an idle wait is looked at this seldom: it tells little that is new.
 const SELDOM_NS: u64 = 200_000_000;
 /// A wait so young that it would be left out is looked at this seldom: what the thread waits for, and where it does
 /// so most often, is learnt from them.
 const YOUNG_NS: u64 = 20_000_000;
-/// Looks of one turn; a turn is ten milliseconds or forty and a look some twenty microseconds.
-const LOOKS_PER_TURN: usize = 16;
-/// Past this time no further look is begun in a turn: the rings are more urgent.
-const LOOKING_NS: u64 = 5_000_000;
+/// Samples of one turn; a turn is ten milliseconds or forty and a sample some twenty microseconds.
+const SAMPLES_PER_TURN: usize = 16;
+/// Past this time no further sample is begun in a turn: the rings are more urgent.
+const SAMPLING_NS: u64 = 5_000_000;
 /// A thread that is said to be on a CPU, or to want one, for longer than this is held against /proc.
 const DOUBT_AFTER_NS: u64 = 200_000_000;
 /// Threads whose stacks are read before the watch begins; those of a thousand would take seconds,
-/// and come with the looks.
+/// and come with the samples.
 const STACKS_AT_FIRST: usize = 200;
 /// As root, a thread that is on a CPU for this long is counted, so many in a turn: each costs a few microseconds.
 const COUNTED_AFTER_NS: u64 = 2_000_000;
@@ -31,7 +31,7 @@ const COUNTED_PER_TURN: usize = 8;
 /// Who has a CPU of a virtual machine that its host gave away.
 const THE_HOST: &str = "another guest of this machine's host";
 
-/// What a look found, before its stack has names.
+/// What a sample found, before its stack has names.
 struct Seen {
     tid: u32,
     at_ns: u64,
@@ -45,7 +45,7 @@ struct Seen {
 impl Watch {
     /// Looks at those that wait long enough and were not looked at in this wait; a lock's holder
     /// changes, so locks are looked at in every turn.
-    pub(super) fn look(&mut self, now: u64, groups: &mut Vec<(Tid, Option<u64>)>) {
+    pub(super) fn sample_waits(&mut self, now: u64, groups: &mut Vec<(Tid, Option<u64>)>) {
         self.read_counts(now);
         let mut due = self.due(now);
         // Those not looked at for longest go first.
@@ -53,15 +53,15 @@ impl Watch {
         // The rings were read since `now`.
         let begun_ns = crate::time::now_ns();
         let mut seen = Vec::new();
-        for (_, tid) in due.into_iter().take(LOOKS_PER_TURN) {
-            seen.extend(self.look_at(now, tid));
-            if crate::time::now_ns().saturating_sub(begun_ns) > LOOKING_NS {
+        for (_, tid) in due.into_iter().take(SAMPLES_PER_TURN) {
+            seen.extend(self.sample_wait(now, tid));
+            if crate::time::now_ns().saturating_sub(begun_ns) > SAMPLING_NS {
                 break;
             }
         }
         // The first name of a library takes tens of milliseconds, in which the others' waits would end.
         for seen in seen {
-            self.tell_look(seen, groups);
+            self.report_sample(seen, groups);
         }
     }
 
@@ -71,12 +71,12 @@ impl Watch {
         let due = |(tid, known): (&u32, &Known)| {
             let blocked = known.blocked.filter(|_| known.lives)?;
             let age_ns = now.saturating_sub(blocked.since_ns);
-            let unlooked_ns = now.saturating_sub(known.last_look_ns);
+            let unsampled_ns = now.saturating_sub(known.last_sample_ns);
             let kind = blocked.wait.kind;
-            // Without privileges only a look tells what a wait is: young ones are samples.
-            let sample = age_ns >= known.limit_ns(limit_ns) || unlooked_ns >= YOUNG_NS;
-            let long = age_ns >= LOOK_AFTER_NS || kind == WaitKind::Unknown && sample;
-            let again = kind == WaitKind::Lock && unlooked_ns >= LOOK_AFTER_NS;
+            // Without privileges only a sample tells what a wait is: young ones are samples.
+            let sample = age_ns >= known.limit_ns(limit_ns) || unsampled_ns >= YOUNG_NS;
+            let long = age_ns >= SAMPLE_AFTER_NS || kind == WaitKind::Unknown && sample;
+            let again = kind == WaitKind::Lock && unsampled_ns >= SAMPLE_AFTER_NS;
             let seldom = matches!(
                 kind,
                 WaitKind::Inbound
@@ -85,8 +85,8 @@ impl Watch {
                     | WaitKind::Queue
                     | WaitKind::Other
             );
-            let rested = unlooked_ns >= SELDOM_NS || !(seldom && known.grouped);
-            (long && rested && (!blocked.looked || again)).then_some((known.last_look_ns, *tid))
+            let rested = unsampled_ns >= SELDOM_NS || !(seldom && known.grouped);
+            (long && rested && (!blocked.sampled || again)).then_some((known.last_sample_ns, *tid))
         };
         self.threads.iter().filter_map(due).collect()
     }
@@ -104,7 +104,7 @@ impl Watch {
             .iter()
             .filter(|(_, known)| doubtful(known))
             .map(|(tid, _)| *tid)
-            .take(LOOKS_PER_TURN)
+            .take(SAMPLES_PER_TURN)
             .collect();
         for tid in tids {
             let waits = self.read_call(tid).is_some();
@@ -116,18 +116,18 @@ impl Watch {
             if waits && again == Some(known.told_ns) {
                 self.missed_switches += 1;
                 self.tell(crate::time::now_ns(), tid, What::Unsure);
-                self.look_first(tid);
+                self.sample_first(tid);
             }
         }
     }
 
-    fn look_at(&mut self, now: u64, tid: u32) -> Option<Seen> {
-        self.looks += 1;
+    fn sample_wait(&mut self, now: u64, tid: u32) -> Option<Seen> {
+        self.wait_samples += 1;
         let known = self.threads.get(tid)?;
-        known.last_look_ns = now;
+        known.last_sample_ns = now;
         let blocked = known.blocked?;
         let (mut wait, addresses, sp) = match blocked.registers {
-            Some(registers) if !blocked.looked => {
+            Some(registers) if !blocked.sampled => {
                 let mut addresses = self.stacks.of_blocked(registers);
                 self.add_python(tid, &mut addresses);
                 if self.is_over(tid, blocked.since_ns) {
@@ -145,7 +145,7 @@ impl Watch {
                 (wait, addresses, None)
             }
             Some(_) => (blocked.wait, Vec::new(), None),
-            None => self.read_wait(tid, blocked.looked.then_some(&blocked.wait))?,
+            None => self.read_wait(tid, blocked.sampled.then_some(&blocked.wait))?,
         };
         let threads = &self.threads;
         let named = self.waits.holder(&wait, |tid| threads.outer(tid).is_some());
@@ -165,7 +165,7 @@ impl Watch {
         })
     }
 
-    fn tell_look(&mut self, seen: Seen, groups: &mut Vec<(Tid, Option<u64>)>) {
+    fn report_sample(&mut self, seen: Seen, groups: &mut Vec<(Tid, Option<u64>)>) {
         let Seen {
             tid,
             at_ns,
@@ -186,12 +186,12 @@ impl Watch {
         if let Some(known) = self.threads.get(tid)
             && let Some(blocked) = &mut known.blocked
         {
-            blocked.looked = true;
+            blocked.sampled = true;
             blocked.wait = wait;
             known.waits_for = Some(wait.kind);
             known.seen = sp.map(|sp| (sp, wait.stack)).or(known.seen);
         }
-        self.tell(at_ns, tid, What::Look(wait));
+        self.tell(at_ns, tid, What::Sample(wait));
         groups.extend(self.group(tid, wait.stack));
     }
 
@@ -249,7 +249,7 @@ impl Watch {
     }
 
     /// A thread that waits already when the watch begins.
-    pub(super) fn look_first(&mut self, tid: u32) {
+    pub(super) fn sample_first(&mut self, tid: u32) {
         let read = match self.threads.len() <= STACKS_AT_FIRST {
             true => self.read_wait(tid, None),
             false => self
@@ -269,10 +269,10 @@ impl Watch {
                 wait,
                 call: None,
                 registers: None,
-                looked: false,
+                sampled: false,
             });
         }
-        self.tell(now, tid, What::Look(wait));
+        self.tell(now, tid, What::Sample(wait));
     }
 
     /// The group of a thread is the outermost function of the program's own on its stack.

@@ -1,4 +1,4 @@
-//! One look: everything that was read at one instant, ready to be recorded in one transaction.
+//! One snapshot: everything that was read at one instant, ready to be recorded in one transaction.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ pub struct ProcessId(pub i64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TimeNs(pub i64);
 
-/// What the look that ends a run may take.
-pub const LAST_LOOK_MAX: Duration = Duration::from_secs(10);
+/// What the snapshot that ends a run may take.
+pub const LAST_SNAPSHOT_MAX: Duration = Duration::from_secs(10);
 
 /// What the collector must know of a process in order to look at it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,17 +141,18 @@ pub enum EventKind {
     Resumed,
     /// Something could not be read or kept; it says what is lost.
     Degraded,
-    /// Looks that the record could not take; it says how many, and why.
-    LooksLost,
+    /// Snapshots that the record could not take; it says how many, and why.
+    #[serde(rename = "snapshots-lost", alias = "looks-lost")]
+    SnapshotsLost,
     Note,
     /// The word of a kind that a newer highwater wrote.
     #[serde(untagged)]
     Unknown(String),
 }
 
-/// All that one look brings.
+/// All that one snapshot brings.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Look {
+pub struct Snapshot {
     pub time: TimeNs,
     pub samples: Vec<Sample>,
     pub facts: Vec<Fact>,
@@ -159,10 +160,10 @@ pub struct Look {
     pub events: Vec<Event>,
 }
 
-impl Look {
+impl Snapshot {
     /// Nothing yet.
-    pub fn at(time: TimeNs) -> Look {
-        Look {
+    pub fn at(time: TimeNs) -> Snapshot {
+        Snapshot {
             time,
             samples: Vec::new(),
             facts: Vec::new(),

@@ -1,11 +1,11 @@
-//! Prints what the probe in a process has counted: `look PID`. For working on the probe; `highwater
+//! Prints what the probe in a process has counted: `dump PID`. For working on the probe; `highwater
 //! explain` is for users.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let pid = std::env::args().nth(1).ok_or("usage: look PID")?;
+    let pid = std::env::args().nth(1).ok_or("usage: dump PID")?;
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
     let memory = File::open(format!("/proc/{pid}/mem"))?;
     let at = abi::find_header(&maps).ok_or("no probe there")?.start;

@@ -1,20 +1,20 @@
 //! How the readings are cut before they are judged: incarnations, teeth, cycles.
 
 use super::Rules;
+use super::coarse::{CoarseFit, Cycle, Lives, View};
 use super::curve::{Opinion, Weights, conclude, opinion};
 use super::cycles::Cycles;
-use super::glance::{Cycle, Glance, Lives, View};
 use series::bins::{Bin, bins, grain, width_for};
 use series::incarnation::{Fall, climbs_around, cuts_at, falls};
 use series::mixture::{Mixture, Part};
 use series::order::{mean_sd, median};
-use series::series::{Point, Series};
-use series::teeth::{
+use series::sawtooth::{
     TEETH_MIN, are_bursts, are_dips, by_threshold, climb_between, floors, gathered, rhythm,
 };
+use series::series::{Point, Series};
 
 /// An opinion with the way of looking that had the most evidence.
-pub struct Looked {
+pub struct Segmented {
     pub opinion: Opinion,
     pub incarnations: usize,
     /// The incarnation that alone was judged, for what ran before was another program.
@@ -39,7 +39,7 @@ pub struct Unseen {
     pub last_life: Option<LastLife>,
 }
 
-type Seen = Result<Looked, Unseen>;
+type Seen = Result<Segmented, Unseen>;
 
 /// Evidence that restarts nobody told of must bring: they are rarer than steps.
 const UNANNOUNCED_LN: f64 = 3.0;
@@ -50,7 +50,7 @@ const FEW: usize = 14;
 ///
 /// # Errors
 /// Nothing can be fitted.
-pub fn look(series: &Series, points: &[Point], rules: &Rules) -> Seen {
+pub fn segment(series: &Series, points: &[Point], rules: &Rules) -> Seen {
     let sudden = falls(points);
     let known = cuts_at(points, &series.restarts_s);
     let bar = series.limit.map(|limit| rules.oom_share * limit);
@@ -65,19 +65,19 @@ pub fn look(series: &Series, points: &[Point], rules: &Rules) -> Seen {
         }
         // What is killed is started again as it was.
         let common = if killed { &LIKE_BEFORE[..] } else { &ALL };
-        let mut looked = lives(series, points, &cuts, common, rules)?;
+        let mut segmented = lives(series, points, &cuts, common, rules)?;
         if killed {
-            bind_to_limit(&mut looked.opinion.weights);
+            bind_to_limit(&mut segmented.opinion.weights);
         }
-        return Ok(looked);
+        return Ok(segmented);
     }
     if sudden.len() >= TEETH_MIN
         && !are_dips(points, &sudden)
         && climb_between(points, &sudden)
-        && let Some(mut looked) = saw(points, &sudden, rules)
+        && let Some(mut segmented) = saw(points, &sudden, rules)
     {
-        unless_restarted(&mut looked, series, points, &sudden, rules);
-        return Ok(looked);
+        unless_restarted(&mut segmented, series, points, &sudden, rules);
+        return Ok(segmented);
     }
     let few = !sudden.is_empty() && sudden.len() < TEETH_MIN;
     if few && climbs_around(points, &sudden) {
@@ -170,7 +170,7 @@ fn lives(
         ..View::default()
     };
     let (opinion, alone) = by_lives(&view, (series, points, cuts), common, rules)?;
-    Ok(Looked {
+    Ok(Segmented {
         opinion,
         incarnations,
         alone,
@@ -194,30 +194,30 @@ fn by_lives(
     let first = cuts.last().copied().unwrap_or(0);
     let last = &points[first..];
     let is_young = last.len() < rules.samples_min;
-    let mut best: Option<(f64, Lives, Glance)> = None;
+    let mut best: Option<(f64, Lives, CoarseFit)> = None;
     for &lives in common {
         let view = View {
             lives,
             ..view.clone()
         };
-        let Some(glance) = Glance::at(&view, None) else {
+        let Some(coarse) = CoarseFit::at(&view, None) else {
             continue;
         };
         let asked = match lives {
             Lives::Apart if is_young => TOO_YOUNG_LN,
             _ => 0.0,
         };
-        let evidence = glance.ln_evidence() - asked;
+        let evidence = coarse.ln_evidence() - asked;
         if best.as_ref().is_none_or(|(most, ..)| evidence > *most) {
-            best = Some((evidence, lives, glance));
+            best = Some((evidence, lives, coarse));
         }
     }
-    let (_, lives, glance) = best.ok_or_else(Unseen::default)?;
+    let (_, lives, coarse) = best.ok_or_else(Unseen::default)?;
     let view = View {
         lives,
         ..view.clone()
     };
-    let opinion = conclude(glance, &view, rules).ok_or_else(Unseen::default)?;
+    let opinion = conclude(coarse, &view, rules).ok_or_else(Unseen::default)?;
     if lives != Lives::Apart {
         return Ok((opinion, None));
     }
@@ -260,13 +260,13 @@ fn restarts_or_not(series: &Series, points: &[Point], sudden: &[Fall], rules: &R
     let square = Cycles::square(points, &whole);
     let whole = if square.taken.is_empty() {
         square
-            .glance
-            .and_then(|glance| conclude(glance, &whole, rules))
+            .coarse
+            .and_then(|coarse| conclude(coarse, &whole, rules))
             .ok_or_else(Unseen::default)?
     } else {
-        let looked = with_cycles(points, square, &whole, rules)?;
-        if looked.opinion.ln_evidence > split.ln_evidence - UNANNOUNCED_LN {
-            return Ok(looked);
+        let segmented = with_cycles(points, square, &whole, rules)?;
+        if segmented.opinion.ln_evidence > split.ln_evidence - UNANNOUNCED_LN {
+            return Ok(segmented);
         }
         opinion(&whole, rules).ok_or_else(Unseen::default)?
     };
@@ -289,7 +289,7 @@ fn restarts_or_not(series: &Series, points: &[Point], sudden: &[Fall], rules: &R
         (w.growing, w.open) = (w.growing * (1.0 - saw), w.open + w.growing * saw);
     }
     let incarnations = if by_uptime { cuts.len() + 1 } else { 1 };
-    Ok(Looked {
+    Ok(Segmented {
         opinion: said,
         incarnations,
         alone,
@@ -321,7 +321,7 @@ fn height_now(points: &[Point], sudden: &[Fall]) -> f64 {
 }
 
 /// Many falls: the floors decide whether what the collector cannot free grows.
-fn saw(points: &[Point], sudden: &[Fall], rules: &Rules) -> Option<Looked> {
+fn saw(points: &[Point], sudden: &[Fall], rules: &Rules) -> Option<Segmented> {
     let (low, each) = gathered(floors(points, sudden));
     let (period_s, _) = rhythm(points, sudden)?;
     let tail = &points[points.len() - points.len().div_ceil(5)..];
@@ -349,7 +349,7 @@ fn saw(points: &[Point], sudden: &[Fall], rules: &Rules) -> Option<Looked> {
     w.flat += w.stepped + w.plateauing + 0.5 * w.open;
     w.open *= 0.5;
     (w.stepped, w.plateauing) = (0.0, 0.0);
-    Some(Looked {
+    Some(Segmented {
         opinion: said,
         incarnations: 1,
         alone: None,
@@ -364,7 +364,7 @@ const UNLIKELY_SAW: f64 = 0.2;
 /// Climbs whose heights have nothing in common were ended by restarts, not by a threshold: they are judged on their own
 /// uptime. Jobs that come and go have such heights too, and climb nowhere.
 fn unless_restarted(
-    looked: &mut Looked,
+    segmented: &mut Segmented,
     series: &Series,
     points: &[Point],
     sudden: &[Fall],
@@ -376,7 +376,7 @@ fn unless_restarted(
     }
     let cuts: Vec<usize> = sudden.iter().map(|f| f.after).collect();
     if let Ok(restarted) = lives(series, points, &cuts, &ALL, rules) {
-        *looked = restarted;
+        *segmented = restarted;
     }
 }
 
@@ -401,10 +401,10 @@ fn with_cycles(points: &[Point], found: Cycles, view: &View, rules: &Rules) -> S
         ..view.clone()
     };
     let opinion = found
-        .glance
-        .and_then(|glance| conclude(glance, &view, rules));
+        .coarse
+        .and_then(|coarse| conclude(coarse, &view, rules));
     let opinion = opinion.ok_or_else(Unseen::default)?;
-    Ok(Looked {
+    Ok(Segmented {
         opinion: calmed(opinion, &view, rules),
         incarnations: 1,
         alone: None,

@@ -11,31 +11,31 @@ use super::walk::LeafKind;
 /// disk otherwise.
 const SHADOW: u64 = 5;
 
-pub fn doing_of(leaf: &Leaf) -> (Tid, LeafKind) {
+pub fn activity_of(leaf: &Leaf) -> (Tid, LeafKind) {
     (leaf.tid, leaf.kind)
 }
 
 /// What one thread did at a disk while some waited for it through a condition, and fewer of them for the lock
 /// that goes with the condition: one cause, the disk.
-pub fn doings_with_two_names(stalls: &[&Stall]) -> BTreeSet<(Tid, LeafKind)> {
+pub fn activities_with_two_names(stalls: &[&Stall]) -> BTreeSet<(Tid, LeafKind)> {
     let at_disk = |kind| matches!(kind, LeafKind::Wait(WaitKind::Disk | WaitKind::Fault));
     let both = |kind, locked, plain| at_disk(kind) && locked > 0 && plain > locked;
-    doings(stalls, both)
+    activities(stalls, both)
 }
 
 /// What one thread did while others waited for locks of its, for longer than for it in any other way.
-pub fn doings_under_locks(stalls: &[&Stall]) -> BTreeSet<(Tid, LeafKind)> {
-    doings(stalls, |_, locked, plain| locked > plain)
+pub fn activities_under_locks(stalls: &[&Stall]) -> BTreeSet<(Tid, LeafKind)> {
+    activities(stalls, |_, locked, plain| locked > plain)
 }
 
 /// What threads did while others waited for them, chosen by how long these waited for locks and otherwise, nanoseconds.
-fn doings(
+fn activities(
     stalls: &[&Stall],
     chosen: impl Fn(LeafKind, u64, u64) -> bool,
 ) -> BTreeSet<(Tid, LeafKind)> {
     let mut sums: BTreeMap<(Tid, LeafKind), (u64, u64)> = BTreeMap::new();
     for stall in stalls.iter().filter(|s| s.leaf.tid != s.tid) {
-        let (locked, plain) = sums.entry(doing_of(&stall.leaf)).or_default();
+        let (locked, plain) = sums.entry(activity_of(&stall.leaf)).or_default();
         match stall.cause {
             Cause::Lock => *locked += stall.ns,
             _ => *plain += stall.ns,
@@ -43,7 +43,7 @@ fn doings(
     }
     let sums = sums.into_iter();
     sums.filter(|((_, kind), (locked, plain))| chosen(*kind, *locked, *plain))
-        .map(|(doing, _)| doing)
+        .map(|(activity, _)| activity)
         .collect()
 }
 

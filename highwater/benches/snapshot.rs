@@ -1,4 +1,4 @@
-//! What a look at 200 real processes costs, against the bare cost of the kernel's reads.
+//! What a snapshot of 200 real processes costs, against the bare cost of the kernel's reads.
 //!
 //! CPU time of this thread is measured, not wall time: the bar is a part of one core, and the
 //! machine may be busy with other work.
@@ -15,12 +15,12 @@ use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, criterion_group, criterion_main};
 use observe::clock::read_ns;
 use observe::collector::{Observer, Options};
-use observe::look::{ProcessId, Role, Target, TimeNs};
 use observe::proc::open::Folder;
 use observe::proc::stat::parse_stat;
 use observe::proc::status::parse_status;
 use observe::proc::tasks::read_tasks;
 use observe::proc::{ProcRoot, read_start_ticks};
+use observe::snapshot::{ProcessId, Role, Target, TimeNs};
 use procfs::FromRead;
 use rustix::time::ClockId;
 
@@ -118,11 +118,11 @@ fn target(id: i64, pid: i32) -> Target {
         metrics_url: None,
         load_lines: None,
         cgroup: None,
-        expected_allocator: observe::look::Expected::System,
+        expected_allocator: observe::snapshot::Expected::System,
     }
 }
 
-/// The files that are read at each look, without understanding them.
+/// The files that are read at each snapshot, without understanding them.
 fn raw_reads(criterion: &mut Criterion<CpuTime>) {
     let processes = Processes::new();
     let mut group = criterion.benchmark_group("raw");
@@ -170,17 +170,17 @@ fn parsers(criterion: &mut Criterion<CpuTime>) {
     group.finish();
 }
 
-/// Whole looks, one simulated second apart, so that the slower readings come at their real rate.
-fn looks(criterion: &mut Criterion<CpuTime>) {
+/// Whole snapshots, one simulated second apart, so that the slower readings come at their real rate.
+fn snapshots(criterion: &mut Criterion<CpuTime>) {
     let processes = Processes::new();
     let targets = processes.targets();
-    let mut group = criterion.benchmark_group("look");
+    let mut group = criterion.benchmark_group("snapshot");
     let mut observer = Observer::new(ProcRoot::default(), Options::default());
     let mut now = 0;
     group.bench_function("steady, once a second", |bencher| {
         bencher.iter(|| {
             now += SECOND;
-            black_box(observer.look(TimeNs(now), &targets))
+            black_box(observer.snapshot(TimeNs(now), &targets))
         })
     });
     let cheap = Options {
@@ -193,14 +193,14 @@ fn looks(criterion: &mut Criterion<CpuTime>) {
     group.bench_function("without tasks, smaps_rollup, maps", |bencher| {
         bencher.iter(|| {
             now += SECOND;
-            black_box(observer.look(TimeNs(now), &targets))
+            black_box(observer.snapshot(TimeNs(now), &targets))
         })
     });
     group.sample_size(10);
     group.bench_function("first (proves every allocator)", |bencher| {
         bencher.iter(|| {
             let mut observer = Observer::new(ProcRoot::default(), Options::default());
-            black_box(observer.look(TimeNs(0), &targets))
+            black_box(observer.snapshot(TimeNs(0), &targets))
         })
     });
     group.finish();
@@ -233,6 +233,6 @@ fn walk_of_many_threads(criterion: &mut Criterion<CpuTime>) {
 criterion_group! {
     name = benches;
     config = Criterion::default().with_measurement(CpuTime);
-    targets = raw_reads, parsers, looks, walk_of_many_threads
+    targets = raw_reads, parsers, snapshots, walk_of_many_threads
 }
 criterion_main!(benches);

@@ -73,7 +73,7 @@ impl Runtime {
 
 /// What is known of a process once its libraries are mapped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Inhabitants {
+pub struct MemoryManagers {
     pub allocators: Vec<Allocator>,
     pub runtimes: Vec<Runtime>,
     /// No dynamic linker: no library can be put before it.
@@ -133,12 +133,12 @@ pub struct Subject<'a> {
 }
 
 /// Looks at the program and every library that is mapped.
-pub fn read_inhabitants(
+pub fn read_managers(
     subject: &Subject<'_>,
     areas: &[Area],
     libraries: &mut Libraries,
-) -> Inhabitants {
-    let mut found = Inhabitants::default();
+) -> MemoryManagers {
+    let mut found = MemoryManagers::default();
     read_exe(subject, &mut found);
     let mut paths: Vec<&str> = areas
         .iter()
@@ -218,7 +218,7 @@ fn read_library(
     })
 }
 
-fn read_exe(subject: &Subject<'_>, found: &mut Inhabitants) {
+fn read_exe(subject: &Subject<'_>, found: &mut MemoryManagers) {
     let path = subject.exe.to_string_lossy().into_owned();
     found.runtimes.extend(runtime_of(&path));
     let link = subject.process.join("exe");
@@ -273,7 +273,7 @@ fn read_exe(subject: &Subject<'_>, found: &mut Inhabitants) {
     add_inside(found, &path, names, &data);
 }
 
-fn add_inside(found: &mut Inhabitants, path: &str, mut names: Vec<&'static str>, data: &[u8]) {
+fn add_inside(found: &mut MemoryManagers, path: &str, mut names: Vec<&'static str>, data: &[u8]) {
     names.sort_unstable();
     names.dedup();
     // A dynamic program that names glibc's tunables does not contain glibc.
