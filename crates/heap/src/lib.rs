@@ -5,9 +5,9 @@
 //! `highwater explain`; `memory` makes an account of the snapshots.
 //!
 //! ```text
-//! HeapReader -- look --> HeapLook { areas, walk, probe: ProbeLook }
+//! HeapReader -- snapshot --> HeapSnapshot { areas, walk, probe: ProbeSnapshot }
 //!                                             ^
-//!      Linked (uprobes on an allocator) gives the same ProbeLook as the preloaded probe
+//!      Linked (uprobes on an allocator) gives the same ProbeSnapshot as the preloaded probe
 //! ```
 
 pub mod calls;

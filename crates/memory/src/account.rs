@@ -242,10 +242,9 @@ fn divide_heap(snapshot: &HeapSnapshot, ranges: &[Range], account: &mut Account)
             None if sees.is_some_and(|probe| is_part(&probe)) => (counted, LiveBy::SinceAttached),
             None => (counted, LiveBy::ProbeSampled),
         },
-        None => match in_use {
-            Some(in_use) => (in_use, LiveBy::Headers),
-            None => (pages.in_use_bytes, LiveBy::Nobody),
-        },
+        None => in_use.map_or((pages.in_use_bytes, LiveBy::Nobody), |in_use| {
+            (in_use, LiveBy::Headers)
+        }),
     };
     // Live bytes lie on occupied pages: what the samples estimate cannot be less than the counter.
     let is_counted = pages.estimated_of_bytes == 0.0;

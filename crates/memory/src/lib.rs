@@ -5,7 +5,7 @@
 //! `verdict::cause` judges it.
 //!
 //! ```text
-//! HeapLook -- account --> Moment, kept in a History -- growth, heap_sites --> Growth, SiteGrowth -- rank --> Site
+//! HeapSnapshot -- account --> Moment, kept in a History -- growth, heap_sites --> Growth, SiteGrowth -- rank --> Site
 //! ```
 
 pub mod account;

@@ -66,6 +66,7 @@ fn most_of_rss_that_is_free_heap_in_every_snapshot_is_retention_whenever_it_beca
 #[test]
 fn of_an_allocator_watched_from_midway_flat_does_not_mean_that_all_is_in_use() {
     let mut attached = case(&[]);
+    attached.rss = Some(grown(0.0));
     attached.account.anonymous = 40.0 * MIB;
     attached.restart = "highwater explain -- /srv/app".to_owned();
     let traps = Traps::default();
