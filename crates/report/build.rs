@@ -14,7 +14,9 @@ fn main() {
     let mut writer = Lzma2Writer::new(Vec::new(), Lzma2Options::with_preset(PRESET));
     for font in fonts {
         let bytes = u32::try_from(font.len()).expect("a font is small");
-        writer.write_all(&bytes.to_le_bytes()).expect("a Vec takes all");
+        writer
+            .write_all(&bytes.to_le_bytes())
+            .expect("a Vec takes all");
         writer.write_all(font).expect("a Vec takes all");
     }
     let packed = writer.finish().expect("a Vec takes all");

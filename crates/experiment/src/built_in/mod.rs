@@ -120,7 +120,10 @@ mod tests {
             dictionary_bytes: 64 << 20,
         };
         let content = form.content().unwrap();
-        assert_eq!(form.cut(&content), [("a.so", &first[..]), ("program", second)]);
+        assert_eq!(
+            form.cut(&content),
+            [("a.so", &first[..]), ("program", second)]
+        );
         form.packed = &packed[..packed.len() - 8];
         assert_eq!(form.content(), None, "cut");
     }

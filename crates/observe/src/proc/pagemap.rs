@@ -127,7 +127,11 @@ mod tests {
         let [none, there, away] = [Absent, Present, Swapped].map(|state| [state; 4]);
         let expected = [&none[..2], &there, &away, &there[..2]].concat();
         assert_eq!((asked, states), (Some(()), expected));
-        assert_eq!(pagemap.each_of_pages(4, 0, 17, |_, _| ()), None, "past its end");
+        assert_eq!(
+            pagemap.each_of_pages(4, 0, 17, |_, _| ()),
+            None,
+            "past its end"
+        );
     }
 
     #[test]
