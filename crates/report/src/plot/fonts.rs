@@ -17,7 +17,7 @@ const FONT_BYTES_MAX: u64 = 4 << 20;
 /// This program is damaged.
 pub fn fonts() -> std::io::Result<[Vec<u8>; 2]> {
     let mut reader = Lzma2Reader::new(PACKED, DICTIONARY_BYTES, None);
-    let mut font = || {
+    let mut font = || -> std::io::Result<Vec<u8>> {
         let mut bytes = [0; 4];
         reader.read_exact(&mut bytes)?;
         let bytes = u64::from(u32::from_le_bytes(bytes)).min(FONT_BYTES_MAX);
