@@ -74,8 +74,8 @@ pub(super) fn address_of(word: [u8; 8]) -> u64 {
     untagged(u64::from_le_bytes(word))
 }
 
-/// Of a pointer as the program has it: aarch64 ignores the upper byte, in which allocators keep the tag of a block (Arm's
-/// memory tagging).
+/// Of a pointer as the program has it: aarch64 ignores the upper byte, in which allocators keep the tag of a block
+/// (Arm's memory tagging).
 pub(super) fn untagged(pointer: u64) -> u64 {
     pointer & ADDRESS_BITS
 }

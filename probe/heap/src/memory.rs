@@ -51,7 +51,8 @@ impl Reserved {
         }
     }
 
-    /// Makes a page unreadable: the end of a stack. A kernel with larger pages would take more, so there it does nothing.
+    /// Makes a page unreadable: the end of a stack. A kernel with larger pages would take more, so there it does
+    /// nothing.
     ///
     /// # Safety
     /// `at` is the offset of a page that nothing else uses.

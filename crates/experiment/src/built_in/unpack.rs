@@ -27,8 +27,8 @@ pub enum UnpackError {
     NoPlace(Vec<String>),
     /// The files within this program are not as they were built.
     #[error(
-        "highwater's own files cannot be unpacked: the program is damaged. Compare it with the checksums of its release, \
-         and install it again"
+        "highwater's own files cannot be unpacked: the program is damaged. Compare it with the checksums of its \
+         release, and install it again"
     )]
     Damaged,
 }
