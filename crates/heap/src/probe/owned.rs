@@ -8,7 +8,7 @@ use abi::{
 
 use crate::reach::untagged;
 
-use super::{Block, LoadedObject, ProbeLook, Region, Site};
+use super::{Block, LoadedObject, ProbeSnapshot, Region, Site};
 
 /// One probe's account, as owned values.
 pub fn owned(start: u64, snapshot: &Snapshot<'_>) -> ProbeSnapshot {
