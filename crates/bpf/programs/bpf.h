@@ -8,6 +8,7 @@
 typedef unsigned char u8;
 typedef unsigned int u32;
 typedef unsigned long long u64;
+typedef int s32;
 typedef long long s64;
 
 #define SEC(name) __attribute__((section(name), used))

@@ -23,10 +23,15 @@ enum { SHORT_SHIFT = 10 };
 
 enum kind { OUT = 1, IN = 2, WAKING = 3, PLACE = 4, WAIT = 5 };
 
-/* User registers on entry to the kernel; `number` is the system call, or negative. */
+/*
+ * User registers on entry to the kernel; `number` is the system call, or negative. `state` is what the
+ * thread leaves its CPU in; 0 where it does not. `link` is the return address of a function that calls
+ * none, on architectures that have a register for it.
+ */
 struct user {
-	s64 number;
-	u64 pc, sp, fp, arguments[4];
+	s32 number;
+	u32 state;
+	u64 pc, sp, fp, link, arguments[4];
 };
 
 struct leaving {
@@ -35,10 +40,8 @@ struct leaving {
 	/* For how long it was away since it last came, in absences too short to be told; those that
 	 * were waits for devices have a sum of their own. */
 	u32 short_other;
-	u32 state;
-	struct user user;
-	u32 unused;
 	u32 short_device;
+	struct user user;
 };
 
 struct name {
@@ -140,7 +143,8 @@ struct waking_event {
 
 /* The kernel's struct pt_regs, by what system calls keep there. */
 struct user_registers {
-	u64 number, pc, sp, fp, first, second, third, fourth;
+	s32 number;
+	u64 pc, sp, fp, link, first, second, third, fourth;
 } VIEW;
 
 /*
@@ -158,14 +162,16 @@ static always_inline void output(const void *record, u64 bytes)
 }
 
 /* Those of the thread that has the CPU. */
-static always_inline void read_registers(struct user *user)
+static always_inline void read_registers(struct user *user, u32 state)
 {
 	struct user_registers *registers = task_registers(current_task());
 
 	user->number = registers->number;
+	user->state = state;
 	user->pc = registers->pc;
 	user->sp = registers->sp;
 	user->fp = registers->fp;
+	user->link = registers->link;
 	user->arguments[0] = registers->first;
 	user->arguments[1] = registers->second;
 	user->arguments[2] = registers->third;
@@ -175,7 +181,7 @@ static always_inline void read_registers(struct user *user)
 /* The limit for what the thread is in. */
 static always_inline u64 limit_of(const struct thread *thread)
 {
-	u32 is_device = (thread->leaving.state & DEVICE) != 0;
+	u32 is_device = (thread->leaving.user.state & DEVICE) != 0;
 	u64 *limit = map_lookup(&limits, &is_device);
 
 	return limit ? *limit : 0;
@@ -247,19 +253,18 @@ static always_inline u64 leaves(struct switch_event *event)
 		return 0;
 	thread->leaving.tid = tid;
 	thread->leaving.kind = OUT;
-	thread->leaving.state = event->prev_state;
-	read_registers(&thread->leaving.user);
+	read_registers(&thread->leaving.user, event->prev_state);
 	thread->woken_ns = 0;
 	thread->is_told = 0;
 	u64 now_ns = ktime_ns();
 	thread->leaving.at_ns = now_ns;
 	thread->since_ns = now_ns;
-	if (thread->leaving.state & GONE) {
+	if (thread->leaving.user.state & GONE) {
 		thread->is_told = 1;
 		output(&thread->leaving, sizeof(thread->leaving));
 		return now_ns;
 	}
-	if (thread->leaving.state & DEVICE)
+	if (thread->leaving.user.state & DEVICE)
 		tell_place(thread);
 	if (CONSTANT(AT_ONCE) && limit_of(thread) == 0) {
 		thread->is_told = 1;
@@ -304,14 +309,14 @@ static always_inline void comes(struct switch_event *event, struct thread *threa
 	u64 since_ns = thread->since_ns;
 	u64 away_ns = thread->came_ns - since_ns;
 
-	if (thread->leaving.state & STATES)
+	if (thread->leaving.user.state & STATES)
 		thread->at_work_ns = thread->came_ns;
 	thread->since_ns = 0;
 	if (!since_ns || thread->is_told)
 		tell_coming(event, thread, tid, before);
 	else if (away_ns >= limit_of(thread))
 		tell_wait(event, thread, before);
-	else if (thread->leaving.state & DEVICE)
+	else if (thread->leaving.user.state & DEVICE)
 		thread->leaving.short_device += away_ns >> SHORT_SHIFT;
 	else
 		thread->leaving.short_other += away_ns >> SHORT_SHIFT;
@@ -350,7 +355,7 @@ static always_inline void tell_waking_stack(u64 at_ns, u32 tid, u64 waker)
 	record->waking.kind = WAKING;
 	record->waking.tid = tid;
 	record->waking.waker = waker;
-	read_registers(&record->user);
+	read_registers(&record->user, 0);
 	/* What cannot be read is zeros. */
 	read_user(record->stack, sizeof(record->stack), record->user.sp);
 	ring_submit(record, NO_WAKEUP);

@@ -71,7 +71,13 @@ const ADDRESS_BITS: u64 = (1 << 48) - 1;
 
 /// The address that a word of memory may stand for.
 pub(super) fn address_of(word: [u8; 8]) -> u64 {
-    u64::from_le_bytes(word) & ADDRESS_BITS
+    untagged(u64::from_le_bytes(word))
+}
+
+/// Of a pointer as the program has it: aarch64 ignores the upper byte, in which allocators keep the tag of a block
+/// (Arm's memory tagging).
+pub(super) fn untagged(pointer: u64) -> u64 {
+    pointer & ADDRESS_BITS
 }
 
 /// For each block, in the order given: whether something points into it. `None` when not all of

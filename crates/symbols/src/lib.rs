@@ -12,6 +12,7 @@ pub mod perf_map;
 pub mod python;
 pub mod registers;
 pub mod separate;
+mod signed;
 pub mod standard_library;
 pub mod tables;
 pub mod unwind;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use framehop::{
     CacheNative, ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module,
-    UnwindRegsNative, Unwinder, UnwinderNative,
+    Unwinder, UnwinderNative,
 };
 use object::{Object, ObjectSection, ObjectSegment, ReadCache, SegmentFlags};
 use procfs::process::{MMPermissions, MMapPath, Process};
@@ -16,6 +16,7 @@ use super::memory::Memory;
 use super::tables::{self, Bytes, FileId};
 use crate::call_site::{CALL_BYTES, Target, target_before};
 use crate::registers::Registers;
+use crate::signed::{address_in, native};
 use observe::fact::open_file;
 
 /// Frames of one stack.
@@ -114,7 +115,7 @@ impl Stacks {
         let words = stack.chunks_exact(8).enumerate();
         let words =
             words.map(|(at, word)| (at, u64::from_ne_bytes(word.try_into().unwrap_or_default())));
-        let code = words.filter(|(_, word)| self.is_code(*word));
+        let code = words.filter(|(_, word)| self.is_code(address_in(*word)));
         code.fold(mixed(regs.pc, regs.sp), |sum, (at, word)| {
             mixed(sum ^ at as u64, word)
         })
@@ -168,12 +169,14 @@ impl Stacks {
             return frames;
         }
         let words = stack.chunks_exact(8).take(FRAME_BYTES_MAX / 8);
-        let mut words = words.map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()));
+        let mut words =
+            words.map(|word| address_in(u64::from_ne_bytes(word.try_into().unwrap_or_default())));
         let Some(at) = words.position(|word| self.returns_from(word, regs.pc)) else {
             return frames;
         };
         let (inner, outer) = stack.split_at(8 * (at + 1));
         let returned = inner[8 * at..].try_into().map_or(0, u64::from_ne_bytes);
+        let returned = address_in(returned);
         let caller = Registers {
             pc: returned,
             sp: regs.sp + inner.len() as u64,
@@ -211,17 +214,45 @@ impl Stacks {
                 let bytes = stack[at..at + 8].try_into().unwrap_or([0; 8]);
                 u64::from_ne_bytes(bytes)
             };
-            let saved = word(at);
+            let (saved, returned) = (word(at), address_in(word(at + 8)));
             let here = regs.sp + at as u64;
-            if saved <= here || saved >= end || !self.is_code(word(at + 8)) {
+            if saved <= here || saved >= end || !self.is_code(returned) {
                 continue;
             }
-            let tried = self.of_bytes(Registers { fp: here, ..regs }, &stack);
-            if tried.len() > best.len() {
-                best = tried;
+            let inner = self.of_bytes(Registers { fp: here, ..regs }, &stack);
+            let outer = self.of_leaf(regs, &stack, saved, returned);
+            for tried in [inner, outer] {
+                if tried.len() > best.len() {
+                    best = tried;
+                }
             }
         }
         best
+    }
+
+    /// On aarch64 a function that calls none keeps its return address in a register, which /proc does not have: the
+    /// walk goes on from the first frame record (frame pointer, return address). The function that wrote the record is
+    /// missing.
+    #[cfg(target_arch = "aarch64")]
+    fn of_leaf(&mut self, regs: Registers, stack: &[u8], saved: u64, returned: u64) -> Vec<u64> {
+        let caller = Registers {
+            pc: returned,
+            // gcc has the record at the lower end of the frame; clang finds the frame by the pointer alone.
+            sp: saved,
+            fp: saved,
+            lr: 0,
+        };
+        let outer = stack
+            .get((saved - regs.sp) as usize..)
+            .map(|stack| self.of_bytes(caller, stack));
+        let outer = outer.unwrap_or_default().into_iter().skip(1);
+        [regs.pc, returned - 1].into_iter().chain(outer).collect()
+    }
+
+    /// Elsewhere the return address is on the stack.
+    #[cfg(not(target_arch = "aarch64"))]
+    fn of_leaf(&mut self, _: Registers, _: &[u8], _: u64, _: u64) -> Vec<u64> {
+        Vec::new()
     }
 }
 
@@ -260,16 +291,6 @@ impl Block {
         let bytes = self.bytes.get(at..at.checked_add(8)?)?;
         Some(u64::from_ne_bytes(bytes.try_into().ok()?))
     }
-}
-
-#[cfg(target_arch = "x86_64")]
-fn native(regs: Registers) -> UnwindRegsNative {
-    UnwindRegsNative::new(regs.pc, regs.sp, regs.fp)
-}
-
-#[cfg(target_arch = "aarch64")]
-fn native(regs: Registers) -> UnwindRegsNative {
-    UnwindRegsNative::new(regs.lr, regs.sp, regs.fp)
 }
 
 fn module(path: &str, range: Range<u64>, offset: u64) -> Option<Module<Bytes>> {

@@ -117,13 +117,16 @@ fn package(value: &Value, ours: &BTreeSet<String>) -> Package {
     }
 }
 
+/// What a build script packs into a program: shipped as well.
+const PACKED: &str = "dejavu";
+
 /// The roots and their normal dependencies, all the way down.
 fn linked_into(roots: &BTreeSet<String>, nodes: &Value) -> BTreeSet<String> {
     let nodes = nodes.as_array().into_iter().flatten();
     let nodes: HashMap<String, &Value> = nodes.map(|node| (word(&node["id"]), node)).collect();
     let is_normal = |dependency: &&Value| {
         let mut kinds = dependency["dep_kinds"].as_array().into_iter().flatten();
-        kinds.any(|kind| kind["kind"].is_null())
+        kinds.any(|kind| kind["kind"].is_null() || dependency["name"] == PACKED)
     };
     let mut found = BTreeSet::new();
     let mut open: Vec<String> = roots.iter().cloned().collect();

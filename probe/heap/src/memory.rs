@@ -51,13 +51,18 @@ impl Reserved {
         }
     }
 
-    /// Makes a page unreadable: the end of a stack.
+    /// Makes a page unreadable: the end of a stack. A kernel with larger pages would take more, so there it does
+    /// nothing.
     ///
     /// # Safety
     /// `at` is the offset of a page that nothing else uses.
     pub unsafe fn guard(&self, at: usize) {
-        // SAFETY: by the caller a page of this mapping that nothing uses.
-        unsafe { libc::mprotect(self.start.add(at).cast(), PAGE_BYTES, libc::PROT_NONE) };
+        // SAFETY: a number of the C library; by the caller a page of this mapping that nothing uses.
+        unsafe {
+            if libc::sysconf(libc::_SC_PAGESIZE) == PAGE_BYTES as libc::c_long {
+                libc::mprotect(self.start.add(at).cast(), PAGE_BYTES, libc::PROT_NONE);
+            }
+        }
     }
 
     /// Keeps the mapping where it is, as it is: a program that unmaps or protects what it does not know would

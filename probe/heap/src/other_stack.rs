@@ -64,6 +64,7 @@ unsafe fn switch(top: *mut u8, call: Call, argument: *mut c_void) {
 #[cfg(target_arch = "aarch64")]
 #[inline(never)]
 unsafe fn switch(top: *mut u8, call: Call, argument: *mut c_void) {
+    // SAFETY: as on x86_64.
     unsafe {
         std::arch::asm!(
             "mov x20, sp",

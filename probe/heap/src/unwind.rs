@@ -16,6 +16,7 @@ use framehop::{
 use crate::arena::Arena;
 use crate::calls::Calls;
 use crate::clock;
+#[cfg(target_arch = "x86_64")]
 use crate::modules;
 use crate::objects::{ARENA_RESERVE_BYTES, Objects, OnChange};
 use crate::other_stack::OtherStack;
@@ -391,7 +392,19 @@ fn native(registers: Registers) -> UnwindRegsNative {
 
 #[cfg(target_arch = "aarch64")]
 fn native(registers: Registers) -> UnwindRegsNative {
-    UnwindRegsNative::new(registers.lr, registers.sp, registers.fp)
+    // Of all bits below the one that tells a program's addresses from the kernel's, those that hold no signature of
+    // pointer authentication.
+    let mut mask = u64::MAX >> 9;
+    // SAFETY: xpaclri, as its number among the hints: it changes x30 alone, and older CPUs do nothing for it.
+    unsafe {
+        std::arch::asm!(
+            "hint #7",
+            inlateout("x30") mask,
+            options(nomem, nostack, preserves_flags),
+        );
+    }
+    let mask = framehop::aarch64::PtrAuthMask(mask);
+    UnwindRegsNative::new_with_ptr_auth_mask(mask, registers.lr, registers.sp, registers.fp)
 }
 
 #[cfg(test)]

@@ -31,16 +31,18 @@ pub extern "C" fn stepped(bytes: usize) -> usize {
     std::arch::naked_asm!("mov rax, rdi", "ret")
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-#[inline(never)]
+/// As above: a branch is emulated.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
 pub extern "C" fn emulated(bytes: usize) -> usize {
-    std::hint::black_box(bytes)
+    std::arch::naked_asm!("b 2f", "2: ret")
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-#[inline(never)]
+/// As above.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
 pub extern "C" fn stepped(bytes: usize) -> usize {
-    std::hint::black_box(bytes)
+    std::arch::naked_asm!("mov x1, x0", "ret")
 }
 
 /// # Safety

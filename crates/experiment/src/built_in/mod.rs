@@ -3,7 +3,10 @@
 
 mod unpack;
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
+
+use lzma_rust2::Lzma2Reader;
 
 pub use unpack::UnpackError;
 
@@ -28,8 +31,33 @@ impl ForLibc {
 #[derive(Debug)]
 struct Form {
     libc: &'static str,
+    /// Name and bytes of each file.
+    files: &'static [(&'static str, usize)],
+    /// One after the other, as an LZMA2 stream with a dictionary of so many bytes.
+    packed: &'static [u8],
+    dictionary_bytes: u32,
+}
+
+impl Form {
+    /// The content of its files. `None`: it is damaged.
+    fn content(&self) -> Option<Vec<u8>> {
+        let bytes = self.files.iter().map(|(_, bytes)| bytes).sum();
+        let mut content = vec![0; bytes];
+        Lzma2Reader::new(self.packed, self.dictionary_bytes, None)
+            .read_exact(&mut content)
+            .ok()?;
+        Some(content)
+    }
+
     /// Name and content of each file.
-    files: &'static [(&'static str, &'static [u8])],
+    fn cut<'a>(&self, mut content: &'a [u8]) -> Vec<(&'static str, &'a [u8])> {
+        let mut cut = |&(name, bytes): &(&'static str, usize)| {
+            let (file, rest) = content.split_at(bytes);
+            content = rest;
+            (name, file)
+        };
+        self.files.iter().map(&mut cut).collect()
+    }
 }
 
 /// None in a build that has them beside it.
@@ -43,7 +71,7 @@ pub fn is_complete() -> bool {
 /// The unpacked file for a C library; `None`: this program does not bring it.
 ///
 /// # Errors
-/// There is no place where it can be unpacked to.
+/// There is no place where it can be unpacked to, or this program is damaged.
 pub fn unpacked(libc: ForLibc, name: &str) -> Result<Option<PathBuf>, UnpackError> {
     let Some(form) = FORMS.iter().find(|form| form.libc == libc.word()) else {
         return Ok(None);
@@ -51,7 +79,9 @@ pub fn unpacked(libc: ForLibc, name: &str) -> Result<Option<PathBuf>, UnpackErro
     if !form.files.iter().any(|(there, _)| *there == name) {
         return Ok(None);
     }
-    unpack::unpack(libc.word(), form.files).map(|folder| Some(folder.join(name)))
+    let content = form.content().ok_or(UnpackError::Damaged)?;
+    let files = form.cut(&content);
+    unpack::unpack(libc.word(), &files).map(|folder| Some(folder.join(name)))
 }
 
 /// The file beside this program, as a build leaves it or as an installation with a `lib` folder has it.
@@ -66,4 +96,35 @@ pub fn beside(name: &str) -> Option<PathBuf> {
     ];
     let mut files = places.iter().map(|place| folder.join(place).join(name));
     files.find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use lzma_rust2::{Lzma2Options, Lzma2Writer};
+
+    use super::*;
+
+    #[test]
+    fn files_come_out_as_they_were_packed() {
+        let (first, second) = ([7; 70_000], b"program");
+        let mut writer = Lzma2Writer::new(Vec::new(), Lzma2Options::with_preset(9));
+        writer.write_all(&first).unwrap();
+        writer.write_all(second).unwrap();
+        let packed: &[u8] = writer.finish().unwrap().leak();
+        let mut form = Form {
+            libc: "glibc",
+            files: &[("a.so", 70_000), ("program", 7)],
+            packed,
+            dictionary_bytes: 64 << 20,
+        };
+        let content = form.content().unwrap();
+        assert_eq!(
+            form.cut(&content),
+            [("a.so", &first[..]), ("program", second)]
+        );
+        form.packed = &packed[..packed.len() - 8];
+        assert_eq!(form.content(), None, "cut");
+    }
 }

@@ -17,14 +17,20 @@ const HASH_BYTES: usize = 8;
 
 /// No place took the files.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "highwater's own files cannot be unpacked: {}. Set XDG_CACHE_HOME to a folder that you can write, on a file \
-     system that may hold programs (no noexec)",
-    .tried.join("; ")
-)]
-pub struct UnpackError {
+pub enum UnpackError {
     /// Each place with what was wrong with it.
-    tried: Vec<String>,
+    #[error(
+        "highwater's own files cannot be unpacked: {}. Set XDG_CACHE_HOME to a folder that you can write, on a file \
+         system that may hold programs (no noexec)",
+        .0.join("; ")
+    )]
+    NoPlace(Vec<String>),
+    /// The files within this program are not as they were built.
+    #[error(
+        "highwater's own files cannot be unpacked: the program is damaged. Compare it with the checksums of its \
+         release, and install it again"
+    )]
+    Damaged,
 }
 
 /// A folder with these files (name, content), in the first place that can hold them.
@@ -40,7 +46,7 @@ pub fn unpack(form: &str, files: &[(&str, &[u8])]) -> Result<PathBuf, UnpackErro
             Err(why) => tried.push(format!("{}: {why}", place.display())),
         }
     }
-    Err(UnpackError { tried })
+    Err(UnpackError::NoPlace(tried))
 }
 
 /// Root's come first where all users can read them. /run and /tmp are often mounted noexec.

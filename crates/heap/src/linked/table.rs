@@ -7,6 +7,7 @@ use foldhash::fast::FixedState;
 
 use super::layout::{GIVEN, GivenBlock, Head, TAKEN};
 use crate::probe::{Block, Site};
+use crate::reach::untagged;
 use bpf::map::begins_with;
 use symbols::registers::Registers;
 
@@ -195,7 +196,7 @@ impl Table {
 
     pub fn blocks(&self) -> Vec<Block> {
         let block = |(&address, held): (&u64, &Held)| Block {
-            address,
+            address: untagged(address),
             requested_bytes: held.bytes,
             usable_bytes: usable(held.bytes),
             weight: held.weight,

@@ -6,6 +6,8 @@ use abi::{
     SectionKind, Snapshot, State, bytes_mode, off_reason, region_flag, stack_flag, stack_why,
 };
 
+use crate::reach::untagged;
+
 use super::{Block, LoadedObject, ProbeSnapshot, Region, Site};
 
 /// One probe's account, as owned values.
@@ -77,7 +79,7 @@ fn blocks(snapshot: &Snapshot<'_>, hash: &dyn Fn(u32) -> u64) -> Vec<Block> {
         let requested = sample.requested_bytes.max(1) as f64;
         let chance = -(-requested / sample.mean_bytes.max(1) as f64).exp_m1();
         Block {
-            address,
+            address: untagged(address),
             requested_bytes: sample.requested_bytes,
             usable_bytes: sample.usable_bytes,
             weight: 1.0 / chance,

@@ -207,7 +207,7 @@ mod x86_64 {
 mod aarch64 {
     use super::Step;
 
-    /// arch/arm64/kernel/probes/simulate-insn.c; of returns with authentication it steps cheaply.
+    /// arch/arm64/kernel/probes/simulate-insn.c. A return with authentication (retaa) the kernel refuses to probe.
     #[cfg_attr(not(target_arch = "aarch64"), expect(dead_code))]
     pub const RETURN_IS_EMULATED: bool = true;
 

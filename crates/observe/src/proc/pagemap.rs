@@ -6,6 +6,8 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+/// What readers count in. Pages of the kernel are as large on x86_64; on aarch64 16 or 64 KiB, too: then a piece is
+/// where its page is.
 pub const PAGE_BYTES: u64 = 4_096;
 
 const PRESENT: u64 = 1 << 63;
@@ -40,25 +42,37 @@ impl Pagemap {
         Pagemap(file)
     }
 
-    /// Gives the number and the state of each page from the one at `address` on. `None`: they cannot be read.
-    pub fn each(
+    /// Gives the number and the state of each piece from the one at `address` on. `None`: they cannot be read.
+    pub fn each(&self, address: u64, count: u64, give: impl FnMut(u64, PageState)) -> Option<()> {
+        let pieces = rustix::param::page_size() as u64 / PAGE_BYTES;
+        self.each_of_pages(pieces.max(1), address, count, give)
+    }
+
+    /// With kernel pages of so many pieces.
+    fn each_of_pages(
         &self,
+        pieces: u64,
         address: u64,
         count: u64,
         mut give: impl FnMut(u64, PageState),
     ) -> Option<()> {
+        let first = address / PAGE_BYTES;
+        let end = first.checked_add(count)?;
         // No more than is needed: 20,000 threads are 20,000 areas.
-        let mut entries = vec![0; count.min(ENTRIES_AT_ONCE) as usize * 8];
-        let mut writer = 0;
-        while writer < count {
-            let part = (count - writer).min(ENTRIES_AT_ONCE);
+        let most = (count / pieces + 2).min(ENTRIES_AT_ONCE);
+        let mut entries = vec![0; most as usize * 8];
+        let mut at = first;
+        while at < end {
+            let page = at / pieces;
+            let part = (end.div_ceil(pieces) - page).min(most);
             let bytes = &mut entries[..part as usize * 8];
-            let at = (address / PAGE_BYTES).checked_add(writer)?.checked_mul(8)?;
-            self.0.read_exact_at(bytes, at).ok()?;
-            for (entry, number) in bytes.as_chunks::<8>().0.iter().zip(writer..) {
-                give(number, parse_entry(u64::from_le_bytes(*entry)));
+            self.0.read_exact_at(bytes, page.checked_mul(8)?).ok()?;
+            for (entry, page) in bytes.as_chunks::<8>().0.iter().zip(page..) {
+                let state = parse_entry(u64::from_le_bytes(*entry));
+                let upto = ((page + 1) * pieces).min(end);
+                (at..upto).for_each(|piece| give(piece - first, state));
+                at = upto;
             }
-            writer += part;
         }
         Some(())
     }
@@ -95,6 +109,29 @@ mod tests {
         pagemap.states(0, &mut states).unwrap();
         assert_eq!(states, [PageState::Absent; 15]);
         assert_eq!(pagemap.states(u64::MAX, &mut states), None);
+    }
+
+    #[test]
+    fn a_piece_is_where_its_page_is() {
+        let mut file = tempfile::tempfile().unwrap();
+        for entry in [0, PRESENT, SWAPPED, PRESENT] {
+            std::io::Write::write_all(&mut file, &entry.to_le_bytes()).unwrap();
+        }
+        let pagemap = Pagemap::of(file);
+        let mut states = Vec::new();
+        let asked = pagemap.each_of_pages(4, 2 * PAGE_BYTES, 12, |number, state| {
+            assert_eq!(number, states.len() as u64);
+            states.push(state);
+        });
+        use PageState::{Absent, Present, Swapped};
+        let [none, there, away] = [Absent, Present, Swapped].map(|state| [state; 4]);
+        let expected = [&none[..2], &there, &away, &there[..2]].concat();
+        assert_eq!((asked, states), (Some(()), expected));
+        assert_eq!(
+            pagemap.each_of_pages(4, 0, 17, |_, _| ()),
+            None,
+            "past its end"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A picture of memory series: readings, the fitted curve with its interval, the forecast, the limit. As SVG, or
 //! the same as PNG. Pure: what is drawn is given, bytes come back.
 
+mod fonts;
 pub mod heat;
 mod mesh;
 pub mod over_time;

@@ -26,7 +26,7 @@ pub struct Png {
 /// It is no SVG, or larger than memory.
 pub fn png(svg: &str, more: &[Vec<u8>]) -> Drawn<Png> {
     let lacking = Mutex::new(BTreeSet::new());
-    let options = options(more, &lacking);
+    let options = options(more, &lacking).map_err(words)?;
     let tree = Tree::from_str(svg, &options).map_err(words)?;
     drop(options);
     let size = tree.size().to_int_size();
@@ -45,10 +45,14 @@ pub fn png(svg: &str, more: &[Vec<u8>]) -> Drawn<Png> {
 }
 
 /// Our letters and these; what neither has is noted.
-fn options<'a>(more: &[Vec<u8>], lacking: &'a Mutex<BTreeSet<char>>) -> Options<'a> {
+fn options<'a>(
+    more: &[Vec<u8>],
+    lacking: &'a Mutex<BTreeSet<char>>,
+) -> std::io::Result<Options<'a>> {
     let mut fonts = Database::new();
-    fonts.load_font_data(dejavu::sans::regular().to_vec());
-    fonts.load_font_data(dejavu::sans::bold().to_vec());
+    for font in super::fonts::fonts()? {
+        fonts.load_font_data(font);
+    }
     fonts.set_sans_serif_family(FONT);
     for font in more {
         fonts.load_font_data(font.clone());
@@ -63,7 +67,7 @@ fn options<'a>(more: &[Vec<u8>], lacking: &'a Mutex<BTreeSet<char>>) -> Options<
         }
         found
     };
-    Options {
+    Ok(Options {
         font_family: FONT.to_owned(),
         fontdb: Arc::new(fonts),
         font_resolver: FontResolver {
@@ -71,5 +75,5 @@ fn options<'a>(more: &[Vec<u8>], lacking: &'a Mutex<BTreeSet<char>>) -> Options<
             ..FontResolver::default()
         },
         ..Options::default()
-    }
+    })
 }

@@ -209,7 +209,7 @@ mod tests {
             let of = |tid: u32| records.iter().filter(move |record| record.tid == tid);
             let slept = |record: &&Record| match &record.what {
                 Told::Out { user, .. } | Told::Whole { user, .. } => {
-                    user.number == libc::SYS_clock_nanosleep && user.sp != 0
+                    i64::from(user.number) == libc::SYS_clock_nanosleep && user.sp != 0
                 }
                 _ => false,
             };

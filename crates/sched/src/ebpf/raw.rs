@@ -23,14 +23,17 @@ pub(super) struct Head {
     pub(super) tid: u32,
 }
 
-/// User registers on entry to the kernel; `number` is the system call, or negative.
+/// User registers on entry to the kernel; `number` is the system call, or negative. `state`: what the thread leaves its
+/// CPU in. `link`: the link register, which x86_64 does not have (there it is the program counter).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Default, Pod, Zeroable)]
 pub struct User {
-    pub number: i64,
+    pub number: i32,
+    pub state: u32,
     pub pc: u64,
     pub sp: u64,
     pub fp: u64,
+    pub link: u64,
     pub arguments: [u64; 4],
 }
 
@@ -41,10 +44,8 @@ pub(super) struct Leaving {
     pub(super) kind: u32,
     pub(super) tid: u32,
     pub(super) short_other: u32,
-    pub(super) state: u32,
-    pub(super) user: User,
-    pub(super) unused: u32,
     pub(super) short_device: u32,
+    pub(super) user: User,
 }
 
 /// What the kernel keeps of each watched thread.
@@ -103,9 +104,11 @@ mod tests {
             "user",
             User {
                 number,
+                state,
                 pc,
                 sp,
                 fp,
+                link,
                 arguments
             }
         );
@@ -117,10 +120,8 @@ mod tests {
                 kind,
                 tid,
                 short_other,
-                state,
-                user,
-                unused,
-                short_device
+                short_device,
+                user
             }
         );
         bpf::assert_layout!(

@@ -136,7 +136,7 @@ impl Leaving {
 
     fn told(&self) -> Told {
         Told::Out {
-            state: self.state,
+            state: self.user.state,
             short: self.short(),
             user: self.user,
         }
@@ -195,7 +195,7 @@ fn whole(bytes: &[u8]) -> Option<Record> {
         tid: of.leaving.tid,
         what: Told::Whole {
             since_ns: of.leaving.at_ns,
-            state: of.leaving.state,
+            state: of.leaving.user.state,
             short: of.leaving.short(),
             user: of.leaving.user,
             woken: (of.woken_ns != 0).then_some((of.woken_ns, waker, process)),
@@ -216,13 +216,12 @@ mod tests {
                 kind: OUT,
                 tid: 42,
                 short_other: 3,
-                state: 1,
+                short_device: 5,
                 user: User {
                     number: 202,
+                    state: 1,
                     ..User::default()
                 },
-                unused: 0,
-                short_device: 5,
             },
             woken_ns: 1_500,
             waker: 5 << 32 | 7,

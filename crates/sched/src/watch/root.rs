@@ -332,7 +332,7 @@ impl Watch {
 
 fn call(user: &User) -> Call {
     Call {
-        number: user.number,
+        number: user.number.into(),
         args: user.arguments,
     }
 }
@@ -342,6 +342,6 @@ fn registers(user: &User) -> Registers {
         pc: user.pc,
         sp: user.sp,
         fp: user.fp,
-        lr: 0,
+        lr: user.link,
     }
 }

@@ -15,8 +15,8 @@ pub const PAGE_BITS: u32 = 13;
 const PAGE: u64 = 1 << PAGE_BITS;
 /// Pages of an arena, in which the runtime reserves addresses: 64 MiB.
 const ARENA_PAGES: usize = 8192;
-/// Addresses of user space.
-const ADDRESS_MAX: u64 = 1 << 47;
+/// Addresses of user space: 47 bits on x86_64, 48 on aarch64.
+const ADDRESS_MAX: u64 = 1 << 48;
 /// Arenas between the lowest and the highest: 16 TiB of addresses.
 const ARENAS_MAX: u64 = 1 << 18;
 /// Of the list of spans; more are not believed.
