@@ -154,6 +154,15 @@ pub enum Kept {
     Garbage,
 }
 
+/// What a search for holders took.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Search {
+    /// The process was stopped for so long.
+    pub paused: Duration,
+    /// Why holders are not known, a sentence.
+    pub missing: Option<String>,
+}
+
 /// What a call took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
