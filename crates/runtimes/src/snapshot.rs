@@ -14,6 +14,8 @@ pub struct Snapshot {
     pub types: Vec<TypeCount>,
     /// Live objects by the place that allocated them, the most bytes first.
     pub sites: Vec<SiteCount>,
+    /// Sites count what was allocated after this snapshot: it has none.
+    pub starts_sampling: bool,
     /// Objects by the variable that reaches them first, the most bytes first.
     pub roots: Vec<RootCount>,
     /// Goroutines or threads, grouped.

@@ -145,6 +145,8 @@ impl Jvm {
         self.seen = Some(seen);
         if let Some(recording) = recording {
             self.record(recording);
+            // The start of a recording may end with a collection, which is no reason to list types.
+            self.seen = Some(self.seen(used_bytes)?);
         }
         Ok(snapshot)
     }

@@ -6,11 +6,11 @@
 //! the end          JFR.stop, the folder removed
 //! ```
 //!
-//! Other recordings of the JVM go on: ours has a name of its own, and only that one is dumped and stopped. One that
-//! highwater could not stop ends by itself.
+//! Other recordings of the JVM go on: ours has a name of its own, and only that one is dumped and stopped. It has no
+//! duration: a JVM that ends before that would write a file into its working directory.
 
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
@@ -23,9 +23,6 @@ use crate::Error;
 
 /// A recording with this event alone takes some 100 KB, most of it the description of all events.
 const FILE_BYTES_MAX: u64 = 32 << 20;
-/// The JVM ends the recording by itself after this time; it is started anew before.
-const LASTS: Duration = Duration::from_secs(600);
-const RENEWED_AFTER: Duration = Duration::from_secs(500);
 const SETTINGS: &str = "settings.jfc";
 const RECORDING: &str = "recording.jfr";
 
@@ -34,7 +31,6 @@ const RECORDING: &str = "recording.jfr";
 pub(super) struct Recording {
     name: String,
     folder: Folder,
-    started: Instant,
 }
 
 impl Recording {
@@ -44,21 +40,15 @@ impl Recording {
         folder.write(SETTINGS, settings(search).as_bytes())?;
         let name = folder.name.clone();
         let path = format!("/tmp/{name}/{SETTINGS}");
-        let seconds = LASTS.as_secs();
         let reply = listener.diagnose(&format!(
-            "JFR.start name={name} settings={path} disk=false duration={seconds}s"
+            "JFR.start name={name} settings={path} disk=false dumponexit=false"
         ))?;
         expect(&reply, "Started recording")?;
-        Ok(Recording {
-            name,
-            folder,
-            started: Instant::now(),
-        })
+        Ok(Recording { name, folder })
     }
 
-    /// It would soon end by itself.
-    pub(super) fn is_due(&self) -> bool {
-        self.started.elapsed() > RENEWED_AFTER
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Objects that were allocated since it was started and are alive, with the ways to them.

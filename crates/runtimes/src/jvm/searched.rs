@@ -24,16 +24,15 @@ pub(super) struct Searched {
 }
 
 impl Searched {
-    /// No recording runs, or the one that runs would soon end by itself.
+    /// No recording runs, and none failed to start.
     pub(super) fn is_due(&self) -> bool {
-        self.problem.is_none() && self.recording.as_ref().is_none_or(Recording::is_due)
+        self.problem.is_none() && self.recording.is_none()
     }
 }
 
 impl Jvm {
-    /// Keeps what came of starting a recording, in place of the one before.
+    /// Keeps what came of starting a recording.
     pub(super) fn record(&mut self, started: Result<Recording, Error>) {
-        let _ = self.stop_recording();
         match started {
             Ok(recording) => self.searched.recording = Some(recording),
             Err(problem) => self.searched.problem = Some(problem),
@@ -86,11 +85,12 @@ impl Jvm {
             deadline: Instant::now() + STOPPING,
             bytes_max: REPLY_BYTES,
         };
+        let name = recording.name().to_owned();
         match recording.stop(&listener) {
             Err(Error::Gone) | Ok(()) => Ok(()),
             Err(error) => Err(Error::Refused(format!(
-                "the recording of JDK Flight Recorder that highwater started may still run, for 10 minutes at most: \
-                 {error}"
+                "the recording {name} of JDK Flight Recorder, which highwater started, may still run (end it with jcmd \
+                 PID JFR.stop name={name}): {error}"
             ))),
         }
     }

@@ -23,7 +23,7 @@ fn what_holds_objects_and_who_made_them() {
             let mut jvm = program.open();
             jvm.snapshot(&paused()).unwrap();
             assert_eq!(folders(pid), 1);
-            program.order("sessions 60000");
+            program.order("sessions 200000");
             program.order("collect 1");
             jvm.snapshot(&paused()).unwrap();
             let holders = jvm.holders(&["App$Session".to_owned()], &paused());
@@ -46,7 +46,7 @@ fn what_holds_objects_and_who_made_them() {
             );
             jvm.finish().unwrap();
             assert_eq!(folders(pid), 0);
-            program.end(60_000);
+            program.end(200_000);
         }
     }
 }

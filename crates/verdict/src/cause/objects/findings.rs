@@ -134,7 +134,9 @@ fn used_by(holder: &Holder) -> (String, Option<String>) {
 const NEVER_DROPPED: &str = "it takes a reference and never drops it";
 
 fn next_step(type_name: &str, holder: Option<&Holder>, user: Option<&String>) -> String {
-    let maker = holder.and_then(|holder| holder.makers.first()).map(|maker| short(maker));
+    let maker = holder
+        .and_then(|holder| holder.makers.first())
+        .map(|maker| short(maker));
     match (holder.map(|holder| holder.kept), user) {
         (Some(Kept::Native), Some(module)) => {
             format!("read the code of {module} that makes {type_name} objects: {NEVER_DROPPED}")
