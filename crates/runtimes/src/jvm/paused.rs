@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::counters::{Counters, METASPACE_USED};
 use super::exchange::Listener;
-use super::recording::Recording;
+use super::recording::{self, Recording};
 use super::target::Status;
 use super::{Jvm, histogram, native, pause, threads};
 use crate::{Error, HeapSize, Limits, Snapshot, TypeCount};
@@ -136,8 +136,12 @@ impl Jvm {
                 .missing
                 .push("the size of the heap: the JVM's GC.heap_info has none".to_owned()),
         }
-        let recording = (self.searched.is_due())
-            .then(|| stops.run(|| Recording::start(&listener, limits.pause / 2)));
+        let recording = match self.may_record(counters) {
+            Ok(false) => None,
+            Ok(true) if !stops.may_take(recording::START)? => None,
+            Ok(true) => Some(stops.run(|| Recording::start(&listener, limits.pause / 2))),
+            Err(why) => Some(Err(why)),
+        };
         snapshot.cost.paused = stops.so_far()?;
         if let Some(walk) = walk {
             self.pauses.measured(used_bytes, walk);

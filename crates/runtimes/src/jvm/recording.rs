@@ -23,6 +23,9 @@ use crate::Error;
 
 /// A recording with this event alone takes some 100 KB, most of it the description of all events.
 const FILE_BYTES_MAX: u64 = 32 << 20;
+/// For which the program is stopped when a recording is started. Measured with JDK 11 to 25 on two processors: 30 to
+/// 100 ms, at a load of 13.
+pub(super) const START: Duration = Duration::from_millis(100);
 const SETTINGS: &str = "settings.jfc";
 const RECORDING: &str = "recording.jfr";
 

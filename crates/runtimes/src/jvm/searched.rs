@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::Jvm;
+use super::counters::Counters;
 use super::exchange::Listener;
 use super::held;
 use super::jfr::Sample;
@@ -23,14 +24,30 @@ pub(super) struct Searched {
     pub(super) last: Search,
 }
 
-impl Searched {
-    /// No recording runs, and none failed to start.
-    pub(super) fn is_due(&self) -> bool {
-        self.problem.is_none() && self.recording.is_none()
-    }
-}
-
 impl Jvm {
+    /// Whether a recording is to be started: none runs, and none failed to start. Before JDK 17 the search for what holds
+    /// objects works with three collectors alone; with others the JVM prints a warning to the program's output.
+    pub(super) fn may_record(&self, counters: Option<&Counters>) -> Result<bool, Error> {
+        if self.searched.recording.is_some() || self.searched.problem.is_some() {
+            return Ok(false);
+        }
+        let collector = counters.and_then(Counters::collector);
+        let is_known = matches!(collector, Some("Serial" | "Parallel" | "G1"));
+        match is_known || self.major().is_some_and(|major| major >= 17) {
+            true => Ok(true),
+            false => Err(Error::Unsupported(
+                "before JDK 17 they are known with the collectors Serial, Parallel and G1".into(),
+            )),
+        }
+    }
+
+    /// `17` of `HotSpot JVM 17.0.15+6 (G1)`.
+    fn major(&self) -> Option<u32> {
+        let version = self.runtime.strip_prefix("HotSpot JVM ")?;
+        let digits = version.split(|letter: char| !letter.is_ascii_digit());
+        digits.into_iter().next()?.parse().ok()
+    }
+
     /// Keeps what came of starting a recording.
     pub(super) fn record(&mut self, started: Result<Recording, Error>) {
         match started {
@@ -64,7 +81,7 @@ impl Jvm {
             (Some(recording), _) => recording,
             (None, Some(problem)) => return Err(problem.clone()),
             (None, None) => {
-                let why = "nothing was recorded: the program was not stopped before";
+                let why = "nothing was recorded: the allowed pause is too short for that";
                 return Err(Error::Refused(why.into()));
             }
         };
