@@ -122,6 +122,10 @@ fn start(sample: &Sample, way: &[Link]) -> (Vec<String>, usize) {
         (Some(thread), _) => format!("thread {thread}"),
         (None, Some(thread)) => format!("local variable of thread {thread} ({})", short(first)),
         _ => match &sample.root {
+            // JDK 11 names no root that compiled code has.
+            Some(root) if root.contains("unknown") => {
+                format!("a root that the JVM does not name ({})", short(first))
+            }
             Some(root) => format!("{} ({})", root.to_lowercase(), short(first)),
             None => format!("… ({})", short(first)),
         },
