@@ -105,8 +105,8 @@ impl Jvm {
         Ok(format!(
             "each snapshot stops the program at a safepoint for about {:?} while the JVM counts its objects; before \
              the first one a file .attach_pid{} is created in its /tmp and SIGQUIT sent, at which the JVM opens its \
-             attach socket; JDK Flight Recorder samples allocations meanwhile, and at the end the JVM searches what holds \
-             them, for half of the allowed pause at most",
+             attach socket; JDK Flight Recorder samples allocations meanwhile, and at the end the JVM searches what \
+             holds them, for half of the allowed pause at most",
             self.first_estimate(counters)?,
             self.target.status()?.inner_pid
         ))

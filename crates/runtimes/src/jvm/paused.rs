@@ -136,12 +136,7 @@ impl Jvm {
                 .missing
                 .push("the size of the heap: the JVM's GC.heap_info has none".to_owned()),
         }
-        let recording = match self.may_record(counters) {
-            Ok(false) => None,
-            Ok(true) if !stops.may_take(recording::START)? => None,
-            Ok(true) => Some(stops.run(|| Recording::start(&listener, limits.pause / 2))),
-            Err(why) => Some(Err(why)),
-        };
+        let recording = self.start_recording(counters, &listener, &mut stops)?;
         snapshot.cost.paused = stops.so_far()?;
         if let Some(walk) = walk {
             self.pauses.measured(used_bytes, walk);
@@ -153,6 +148,22 @@ impl Jvm {
             self.seen = Some(self.seen(used_bytes)?);
         }
         Ok(snapshot)
+    }
+
+    /// `None`: none is due, or what is left of the pause is too short.
+    fn start_recording(
+        &self,
+        counters: Option<&Counters>,
+        listener: &Listener,
+        stops: &mut Stops,
+    ) -> Result<Option<Result<Recording, Error>>, Error> {
+        let search = stops.allowed / 2;
+        Ok(match self.may_record(counters) {
+            Ok(false) => None,
+            Ok(true) if !stops.may_take(recording::START)? => None,
+            Ok(true) => Some(stops.run(|| Recording::start(listener, search))),
+            Err(why) => Some(Err(why)),
+        })
     }
 
     fn seen(&self, used_bytes: u64) -> Result<Seen, Error> {

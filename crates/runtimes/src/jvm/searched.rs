@@ -25,8 +25,8 @@ pub(super) struct Searched {
 }
 
 impl Jvm {
-    /// Whether a recording is to be started: none runs, and none failed to start. Before JDK 17 the search for what holds
-    /// objects works with three collectors alone; with others the JVM prints a warning to the program's output.
+    /// Whether a recording is to be started: none runs, and none failed to start. Before JDK 17 the search for what
+    /// holds objects works with three collectors alone; with others the JVM prints a warning to the program's output.
     pub(super) fn may_record(&self, counters: Option<&Counters>) -> Result<bool, Error> {
         if self.searched.recording.is_some() || self.searched.problem.is_some() {
             return Ok(false);
