@@ -1,4 +1,5 @@
-//! The reader of CPython's heap against real interpreters: 3.8 to 3.14, those that are installed (3.14 by `make runtimes`).
+//! The reader of CPython's heap against real interpreters: 3.8 to 3.14, those that are installed, 3.14 also of
+//! `make runtimes`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;

@@ -61,8 +61,8 @@ fn word(memory: &dyn Memory, address: u64, offset: u64) -> Option<u64> {
     (word != 0).then_some(word)
 }
 
-/// The collector's state. Up to 3.13 it has a pointer to its first generation, 72 bytes before; later it is known by its
-/// lists. Where it is not at the offset that is known, as in a build with other options, it is searched for.
+/// The collector's state. Up to 3.13 it has a pointer to its first generation, 72 bytes before; later it is known by
+/// its lists. Where it is not at the offset that is known, as in a build with other options, it is searched for.
 fn collector(memory: &dyn Memory, layout: &Layout, home: u64) -> Option<u64> {
     const SEARCHED_BYTES: u64 = 16_384;
     let is_one = |gc: &u64| match layout.minor {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::chunk::Cursor;
+use super::cursor::Cursor;
 
 /// A recording of JDK 25 describes 800 types and 5,000 fields, with 60,000 elements.
 const ELEMENTS_MAX: usize = 400_000;

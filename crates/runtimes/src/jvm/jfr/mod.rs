@@ -3,6 +3,7 @@
 //! The format is parsed here, and not by a crate: the file is of the watched program, and each count in it is bounded.
 
 mod chunk;
+mod cursor;
 mod metadata;
 mod samples;
 
