@@ -1,6 +1,6 @@
 # The only driver. `make demo` is the main job, `make test` what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help demo build docs subjects test tests page-tests reader-tests go-tests test-long corpus bench bench-alloc bench-verdict fuzz fuzz-guests fuzz-guests-everywhere real-short real-programs miri loom kernels dist check-packages bpf bpf-check lint deny check-aarch64 clean
+.PHONY: help demo build docs subjects test tests page-tests reader-tests runtimes go-tests test-long corpus bench bench-alloc bench-verdict fuzz fuzz-guests fuzz-guests-everywhere real-short real-programs miri loom kernels dist check-packages bpf bpf-check lint deny check-aarch64 clean
 
 CARGO ?= cargo
 RUN_FLAGS ?=
@@ -49,7 +49,7 @@ demo: build
 	subjects/relay/build
 	target/release/highwater run experiments/relay.toml $(RUN_FLAGS)
 
-test: subjects bpf-check page-tests reader-tests loom
+test: subjects bpf-check page-tests reader-tests runtimes loom
 	@.ci/count-skipped $(MAKE) --no-print-directory tests
 
 tests: go-tests
@@ -67,6 +67,10 @@ page-tests:
 reader-tests:
 	@PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --upgrade --target target/python \
 		prometheus-client==0.26.0 || echo 'no pip, or no index to ask'
+
+# Versions of Node.js, the JDK and CPython that the readers of managed heaps are tested with.
+runtimes:
+	@crates/runtimes/tests/fetch target/runtimes
 
 # The Go modules: slab and its subject. Without go they skip and say so.
 go-tests:

@@ -23,7 +23,8 @@ mod snapshot;
 pub use error::Error;
 pub use names::{Language, is_of_the_language, is_of_the_standard_library};
 pub use snapshot::{
-    Cost, Frame, HeapSize, Holder, Kept, RootCount, SiteCount, Snapshot, TaskGroup, TypeCount,
+    Cost, Frame, HeapSize, Holder, Kept, RootCount, Search, SiteCount, Snapshot, TaskGroup,
+    TypeCount,
 };
 
 use std::time::Duration;
@@ -74,6 +75,11 @@ pub trait ManagedHeap {
     fn holders(&mut self, types: &[String], limits: &Limits) -> Vec<Holder> {
         let _ = (types, limits);
         Vec::new()
+    }
+
+    /// What the last call of [`ManagedHeap::holders`] did to the process, and why it found less than it could.
+    fn last_search(&self) -> Search {
+        Search::default()
     }
 
     /// Gives back what was opened in the process. An error names what stayed open.

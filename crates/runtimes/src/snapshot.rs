@@ -14,6 +14,8 @@ pub struct Snapshot {
     pub types: Vec<TypeCount>,
     /// Live objects by the place that allocated them, the most bytes first.
     pub sites: Vec<SiteCount>,
+    /// Sites count what was allocated after this snapshot: it has none.
+    pub starts_sampling: bool,
     /// Objects by the variable that reaches them first, the most bytes first.
     pub roots: Vec<RootCount>,
     /// Goroutines or threads, grouped.
@@ -152,6 +154,15 @@ pub enum Kept {
     Cycle,
     /// They refer to each other alone until the next collection. The path is a sentence.
     Garbage,
+}
+
+/// What a search for holders took.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Search {
+    /// The process was stopped for so long.
+    pub paused: Duration,
+    /// Why holders are not known, a sentence.
+    pub missing: Option<String>,
 }
 
 /// What a call took.

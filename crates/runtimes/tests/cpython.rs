@@ -1,4 +1,5 @@
-//! The reader of CPython's heap against real interpreters: 3.8 to 3.13, those that are installed.
+//! The reader of CPython's heap against real interpreters: 3.8 to 3.14, those that are installed, 3.14 also of
+//! `make runtimes`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -73,7 +74,7 @@ impl Drop for Program {
     }
 }
 
-/// An interpreter of a version: of pyenv, else of the path.
+/// An interpreter of a version: of pyenv, of `make runtimes`, else of the path.
 fn interpreter(minor: u8) -> Option<PathBuf> {
     let home = std::env::var_os("HOME")
         .map(PathBuf::from)
@@ -87,13 +88,14 @@ fn interpreter(minor: u8) -> Option<PathBuf> {
         versions.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
     let of_pyenv = found.next().map(|entry| entry.path().join("bin/python"));
     let name = format!("python3.{minor}");
+    let fetched = testkit::fetched(&name, &format!("usr/bin/{name}"));
     let runs = |python: &PathBuf| {
         Command::new(python)
             .arg("-V")
             .output()
             .is_ok_and(|output| output.status.success())
     };
-    [of_pyenv, Some(PathBuf::from(name))]
+    [of_pyenv, fetched, Some(PathBuf::from(name))]
         .into_iter()
         .flatten()
         .find(runs)
@@ -330,6 +332,7 @@ versions! {
     11: kinds_of_objects_in_3_11, while_3_11_is_busy, frames_in_3_11;
     12: kinds_of_objects_in_3_12, while_3_12_is_busy, frames_in_3_12;
     13: kinds_of_objects_in_3_13, while_3_13_is_busy, frames_in_3_13;
+    14: kinds_of_objects_in_3_14, while_3_14_is_busy, frames_in_3_14;
 }
 
 /// An interpreter that is linked into the program and stripped, as Debian has it.
@@ -343,7 +346,7 @@ fn an_interpreter_of_the_system() {
     let minor = version
         .strip_prefix("Python 3.")
         .and_then(|rest| rest.split('.').next()?.parse().ok());
-    match minor.filter(|minor| (8..=13).contains(minor)) {
+    match minor.filter(|minor| (8..=14).contains(minor)) {
         Some(minor) => check_kinds(&python, minor),
         None => skipped("/usr/bin/python3 is missing, or of another version"),
     }

@@ -4,6 +4,8 @@
 mod attach;
 #[path = "jvm/program.rs"]
 mod program;
+#[path = "jvm/recording.rs"]
+mod recording;
 
 use std::path::Path;
 use std::time::Duration;

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -42,11 +43,15 @@ struct End {
 impl Program {
     /// `None`, with a reason printed, where there is no Node.js.
     fn start(options: &[&str], script: &str) -> Option<Program> {
+        Program::start_of(Path::new("node"), options, script)
+    }
+
+    fn start_of(node: &Path, options: &[&str], script: &str) -> Option<Program> {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("app.js");
         fs::write(&path, script).expect("a script");
         let errors = File::create(folder.path().join("errors")).expect("a file");
-        let mut command = Command::new("node");
+        let mut command = Command::new(node);
         command.args(options).arg(&path).env_remove("NODE_OPTIONS");
         let Ok(mut child) = command.stdout(Stdio::piped()).stderr(errors).spawn() else {
             skipped("there is no node");
@@ -229,6 +234,44 @@ fn a_heap_snapshot_names_types_and_what_holds_them() {
     );
     drop(reader);
     assert_undisturbed(&stop(program));
+}
+
+/// What version 20 answers, others do too: sites, types and holders.
+#[test]
+fn other_versions() {
+    for version in ["node18", "node22", "node24"] {
+        let Some(node) = testkit::fetched(version, "bin/node") else {
+            skipped(&format!(
+                "{version} is not in target/runtimes (make runtimes)"
+            ));
+            continue;
+        };
+        let program = Program::start_of(&node, &["--inspect-port=0"], &script(SESSIONS));
+        let program = program.expect("it starts");
+        let mut reader = program.reader();
+        let (first, second) = twice(&mut reader, TYPES);
+        assert!(first.starts_sampling && !second.starts_sampling);
+        let major = version.trim_start_matches("node");
+        let name = format!("Node.js {major}.");
+        assert!(reader.runtime().starts_with(&name), "{}", reader.runtime());
+        let is_handler =
+            |frame: &runtimes::Frame| frame.function.as_deref() == Some("handleRequest");
+        assert!(second.sites[0].frames.iter().any(is_handler), "{version}");
+        let sessions = |snapshot: &Snapshot| {
+            let found = snapshot.types.iter().find(|count| count.name == "Session");
+            found.map_or(0, |count| count.objects)
+        };
+        assert!(sessions(&second) > sessions(&first) + 50, "{version}");
+        let path = reader.holders(&["Session".into()], &limits(TYPES))[0]
+            .path
+            .join(" > ");
+        assert!(
+            path.ends_with("variable sessions (Map) > […] (Session)"),
+            "{version}: {path}"
+        );
+        reader.finish().expect("it closes");
+        assert_undisturbed(&stop(program));
+    }
 }
 
 #[test]

@@ -187,7 +187,13 @@ fn types(snapshots: &Snapshots) -> Vec<TypeGrowth> {
 }
 
 fn sites(snapshots: &Snapshots) -> Vec<SiteGrowth> {
-    let courses = Course::of_all(snapshots, |snapshot| &snapshot.sites, |of| &of.frames);
+    let mut courses = Course::of_all(snapshots, |snapshot| &snapshot.sites, |of| &of.frames);
+    // Where sampling started with a snapshot, there was nothing of any site at that time.
+    if let Some((at_s, _)) = snapshots.iter().find(|at| at.1.starts_sampling) {
+        for course in &mut courses {
+            course.at.insert(0, (*at_s, None));
+        }
+    }
     let grown = courses.iter().filter_map(|of| {
         Some(SiteGrowth {
             frames: of.row.frames.clone(),

@@ -5,7 +5,6 @@ use observe::fact::memory::Memory;
 use super::heap::{Heap, Via};
 use super::layout::{
     FRAME_OF_OBJECT, HEAPTYPE, MODULE_DICT, OBJECT_BYTES, SIZE, TP_BASE, TP_FLAGS, TP_MEMBERS,
-    VARIABLE_BYTES,
 };
 use super::names;
 use super::path::{Named, Path, Paths};
@@ -91,19 +90,16 @@ impl Paths<'_> {
                 .heap
                 .pages
                 .pointer(self.wrapped(number)?, layout.function.code),
-            (Kind::Generator, 11..) => self
-                .heap
-                .pages
-                .pointer(address, layout.generator_frame + layout.frame.code),
+            (Kind::Generator, 11..) => self.heap.code_of_frame(address + layout.generator_frame),
             (Kind::Generator, _) => {
                 let frame = self.heap.pages.pointer(address, layout.generator_frame)?;
-                self.heap.pages.pointer(frame, layout.frame.code)
+                self.heap.code_of_frame(frame)
             }
             (Kind::Frame, 11..) => {
                 let frame = self.heap.pages.pointer(address, FRAME_OF_OBJECT)?;
-                self.heap.pages.pointer(frame, layout.frame.code)
+                self.heap.code_of_frame(frame)
             }
-            (Kind::Frame, ..=10) => self.heap.pages.pointer(address, layout.frame.code),
+            (Kind::Frame, ..=10) => self.heap.code_of_frame(address),
             _ => None,
         };
         code.filter(|code| {
@@ -131,7 +127,7 @@ impl Paths<'_> {
         let count = self.heap.pages.word(tuple_at.wrapping_add(SIZE))?;
         let mut position = None;
         self.heap.pages.words(
-            tuple_at.wrapping_add(VARIABLE_BYTES),
+            tuple_at.wrapping_add(layout.tuple_items),
             count,
             &mut |index, cell| {
                 if cell == child_at {

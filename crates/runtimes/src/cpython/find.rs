@@ -71,9 +71,9 @@ fn checked(
 ) -> Result<Runtime, Error> {
     let unsupported = |why: &str| Err(Error::Unsupported(format!("{}: {why}", name_of(version))));
     let Some(layout) = Layout::of(version.minor) else {
-        return unsupported("its heap can be read in versions 3.8 to 3.13");
+        return unsupported("its heap can be read in versions 3.8 to 3.14");
     };
-    if version.minor == 13 && layout::is_free_threaded(memory, address) {
+    if version.minor >= 13 && layout::is_free_threaded(memory, address) {
         return unsupported("its heap cannot be read in a free-threaded build");
     }
     // The type of all types is its own type. A debug build has two more words before that field (3.8).
@@ -189,8 +189,8 @@ mod tests {
         assert_eq!(good.unwrap().layout.minor, 9);
         let debug = checked(&own_type(0x1008), 0, 0x1000, version(9, None)).unwrap_err();
         assert!(debug.to_string().contains("CPython 3.9: "), "{debug}");
-        let later = checked(&own_type(0x1000), 0, 0x1000, version(14, Some(1))).unwrap_err();
-        assert!(later.to_string().contains("3.8 to 3.13"), "{later}");
+        let later = checked(&own_type(0x1000), 0, 0x1000, version(15, Some(1))).unwrap_err();
+        assert!(later.to_string().contains("3.8 to 3.14"), "{later}");
     }
 
     #[test]

@@ -49,7 +49,7 @@ fn each_of_thread(heap: &Heap, thread: u64, frames: &mut Vec<Running>) {
         if seen.len() % 256 == 0 && heap.pages.is_late() {
             return;
         }
-        if let Some(code) = pointer(frame, layout.frame.code)
+        if let Some(code) = heap.code_of_frame(frame)
             && heap
                 .info_of(code)
                 .is_some_and(|info| info.kind == Kind::Code)

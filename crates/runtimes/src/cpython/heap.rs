@@ -9,7 +9,7 @@ use super::dict::{self, Keys};
 use super::find::Runtime;
 use super::layout::{
     DICT_KEYS, FRAME_OF_OBJECT, HEAPTYPE, INLINE_VALUES, LIST_ITEMS, Layout, MANAGED_DICT,
-    OBJECT_BYTES, REFERENCES, SET_MASK, SET_TABLE, SIZE, TYPE, VARIABLE_BYTES,
+    OBJECT_BYTES, REFERENCES, SET_MASK, SET_TABLE, SIZE, TYPE,
 };
 use super::objects::ADDRESS_MAX;
 use super::pages::{FRESH_WORDS_MIN, Pages};
@@ -100,7 +100,13 @@ impl<'m> Heap<'m> {
 
     /// How many references an object says that it has; `None`: none, or no count.
     pub fn references_to(&self, object: u64) -> Option<u64> {
-        let count = self.pages.word(object.wrapping_add(REFERENCES))?;
+        let word = self.pages.word(object.wrapping_add(REFERENCES))?;
+        let count = match self.layout().minor {
+            ..=13 => word,
+            // Above a count that is none stands an address; above one stand flags, 16 bits further up.
+            _ if word >> 32 & 0xffff != 0 => return None,
+            _ => word & u64::from(u32::MAX),
+        };
         (1..REFERENCES_MAX).contains(&count).then_some(count)
     }
 
@@ -135,7 +141,11 @@ impl<'m> Heap<'m> {
             _ => OBJECT_BYTES,
         };
         if info.kind != Kind::Weakref && info.basic_bytes > first {
-            let count = (info.basic_bytes - first) / 8;
+            // Behind a module's dict stands the state of its C code, which may look like an object and is none.
+            let count = match info.kind {
+                Kind::Module => 1,
+                _ => (info.basic_bytes - first) / 8,
+            };
             self.pages
                 .words(object.wrapping_add(first), count, &mut |index, word| {
                     let offset = first + index * 8;
@@ -201,7 +211,11 @@ impl<'m> Heap<'m> {
                     .word(object.wrapping_add(SIZE))
                     .unwrap_or(0)
                     .min(ITEMS_MAX);
-                pages.words(object.wrapping_add(VARIABLE_BYTES), count, &mut item);
+                pages.words(
+                    object.wrapping_add(self.layout().tuple_items),
+                    count,
+                    &mut item,
+                );
             }
             Kind::Set => {
                 let slots = pages
@@ -266,16 +280,24 @@ impl<'m> Heap<'m> {
     /// Variables of a frame, by number.
     pub fn each_local(&self, frame: u64, each: &mut dyn FnMut(Via, u64)) {
         let layout = self.layout();
-        let Some(code) = self.pages.pointer(frame, layout.frame.code) else {
+        let Some(code) = self.code_of_frame(frame) else {
             return;
         };
         let count = self.local_count(code);
         let locals = frame.wrapping_add(layout.frame.locals);
         self.pages.words(locals, count, &mut |index, word| {
-            if word != 0 {
-                each(Via::Local(index), word);
+            let object = layout.untagged(word);
+            if object != 0 {
+                each(Via::Local(index), object);
             }
         });
+    }
+
+    /// The code that a frame runs; it is not checked that it is one.
+    pub fn code_of_frame(&self, frame: u64) -> Option<u64> {
+        let layout = self.layout();
+        let code = self.pages.pointer(frame, layout.frame.code)?;
+        Some(layout.untagged(code)).filter(|code| *code != 0)
     }
 
     /// Slots for variables of a function.

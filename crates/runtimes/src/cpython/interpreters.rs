@@ -7,8 +7,7 @@ use super::census::{Added, Census};
 use super::find::Runtime;
 use super::heap::Heap;
 use super::layout::{
-    GC_COLLECTING, GC_ENABLED, GC_GENERATION_BYTES, GC_GENERATION0, GC_GENERATIONS, GC_HEAD_BYTES,
-    GC_PERMANENT, GC_STATS, Layout,
+    GC_ENABLED, GC_GENERATION_BYTES, GC_GENERATION0, GC_GENERATIONS, GC_HEAD_BYTES, Layout,
 };
 use observe::fact::memory::Memory;
 
@@ -62,17 +61,40 @@ fn word(memory: &dyn Memory, address: u64, offset: u64) -> Option<u64> {
     (word != 0).then_some(word)
 }
 
-/// The collector's state. It has a pointer to its first generation, 72 bytes before: where it is not at the offset that
-/// is known, as in a build with other options, it is searched for.
+/// The collector's state. Up to 3.13 it has a pointer to its first generation, 72 bytes before; later it is known by
+/// its lists. Where it is not at the offset that is known, as in a build with other options, it is searched for.
 fn collector(memory: &dyn Memory, layout: &Layout, home: u64) -> Option<u64> {
     const SEARCHED_BYTES: u64 = 16_384;
-    let is_one =
-        |gc: &u64| word(memory, *gc, GC_GENERATION0) == Some(gc.wrapping_add(GC_GENERATIONS));
+    let is_one = |gc: &u64| match layout.minor {
+        ..=13 => word(memory, *gc, GC_GENERATION0) == Some(gc.wrapping_add(GC_GENERATIONS)),
+        _ => are_lists(memory, lists(layout, *gc)),
+    };
     let known = home.wrapping_add(layout.gc);
     let mut others = (0..SEARCHED_BYTES)
         .step_by(8)
         .map(|offset| home.wrapping_add(offset));
     Some(known).filter(is_one).or_else(|| others.find(is_one))
+}
+
+/// Heads of the lists of a collector, that of the oldest objects first.
+fn lists(layout: &Layout, gc: u64) -> [u64; 4] {
+    let generation = |number: u64| gc.wrapping_add(GC_GENERATIONS + number * GC_GENERATION_BYTES);
+    [
+        gc.wrapping_add(layout.gc_permanent),
+        generation(2),
+        generation(1),
+        generation(0),
+    ]
+}
+
+/// Whether these are heads of lists. Only the first, whose objects are never collected, does not change: there what
+/// follows the head must lead back to it.
+fn are_lists(memory: &dyn Memory, heads: [u64; 4]) -> bool {
+    let link = |at: u64, offset: u64| word(memory, at, offset).map(|link| link & LINK);
+    let is_link = |link: Option<u64>| link.is_some_and(|to| to != 0 && to.is_multiple_of(8));
+    let are_links = |head: &u64| is_link(link(*head, 0)) && is_link(link(*head, 8));
+    let back = link(heads[0], 0).and_then(|next| link(next, 8));
+    heads.iter().all(are_links) && back == Some(heads[0])
 }
 
 /// States of all threads of an interpreter.
@@ -90,8 +112,8 @@ pub fn threads(memory: &dyn Memory, layout: &Layout, interpreter: u64) -> Vec<u6
 }
 
 /// Collections since the start, of all generations.
-pub fn collections(memory: &dyn Memory, gc: u64) -> u64 {
-    let of = |generation: u64| memory.u64(gc.wrapping_add(GC_STATS + generation * 24));
+pub fn collections(memory: &dyn Memory, layout: &Layout, gc: u64) -> u64 {
+    let of = |generation: u64| memory.u64(gc.wrapping_add(layout.gc_stats + generation * 24));
     (0..3).filter_map(of).fold(0, u64::saturating_add)
 }
 
@@ -99,24 +121,17 @@ pub fn is_enabled(memory: &dyn Memory, gc: u64) -> bool {
     memory.u32(gc.wrapping_add(GC_ENABLED)) != Some(0)
 }
 
-fn is_collecting(memory: &dyn Memory, gc: u64) -> bool {
+fn is_collecting(memory: &dyn Memory, layout: &Layout, gc: u64) -> bool {
     memory
-        .u32(gc.wrapping_add(GC_COLLECTING))
+        .u32(gc.wrapping_add(layout.gc_collecting))
         .is_some_and(|collecting| collecting != 0)
 }
 
 /// Adds all objects in the lists of a collector, the oldest of each list first. The number of lists that could not be
 /// followed to their end. `live`: memory as it is now, past what was read before.
 pub fn tracked(heap: &Heap, live: &dyn Memory, gc: u64, census: &mut Census) -> usize {
-    let generation = |number: u64| gc.wrapping_add(GC_GENERATIONS + number * GC_GENERATION_BYTES);
-    let heads = [
-        gc.wrapping_add(GC_PERMANENT),
-        generation(2),
-        generation(1),
-        generation(0),
-    ];
     let mut broken = 0;
-    for head in heads {
+    for head in lists(heap.layout(), gc) {
         for try_number in 0..TRIES {
             let swapped = heap.pages.swapped();
             let is_whole = Walk { heap, live, head }.follow(census);
@@ -127,7 +142,7 @@ pub fn tracked(heap: &Heap, live: &dyn Memory, gc: u64, census: &mut Census) -> 
             }
             if try_number + 1 == TRIES {
                 broken += 1;
-            } else if is_collecting(live, gc) || try_number > 2 {
+            } else if is_collecting(live, heap.layout(), gc) || try_number > 2 {
                 std::thread::sleep(PAUSE);
             }
         }
@@ -220,7 +235,8 @@ mod tests {
             at: 0x1000,
             bytes: vec![0xff; 4_096],
         };
-        assert_eq!(collections(&made, 0x1000), u64::MAX);
-        assert_eq!(collections(&made, u64::MAX - 8), 0);
+        let layout = Layout::of(13).unwrap();
+        assert_eq!(collections(&made, &layout, 0x1000), u64::MAX);
+        assert_eq!(collections(&made, &layout, u64::MAX - 8), 0);
     }
 }

@@ -11,7 +11,6 @@ pub const TYPE: u64 = 8;
 /// Of an object with items: how many.
 pub const SIZE: u64 = 16;
 pub const OBJECT_BYTES: u64 = 16;
-pub const VARIABLE_BYTES: u64 = 24;
 /// `PyGC_Head`, which stands before an object that the collector knows.
 pub const GC_HEAD_BYTES: u64 = 16;
 
@@ -46,10 +45,10 @@ pub const TYPE_SUBCLASS: u64 = 1 << 31;
 pub const GC_ENABLED: u64 = 12;
 pub const GC_GENERATIONS: u64 = 24;
 pub const GC_GENERATION_BYTES: u64 = 24;
+/// A pointer to the first generation, up to 3.13.
 pub const GC_GENERATION0: u64 = 96;
-pub const GC_PERMANENT: u64 = 104;
-pub const GC_STATS: u64 = 128;
-pub const GC_COLLECTING: u64 = 200;
+/// Bytes of a reference that 3.14 marks where a frame only borrows it, and where it is a number.
+pub const TAGS: u64 = 0b11;
 
 /// Of a dict, a list, a set, a bytearray, an array.
 pub const DICT_KEYS: u64 = 32;
@@ -86,6 +85,10 @@ pub struct Layout {
     pub threads: u64,
     /// Of the interpreter (of `_PyRuntime` in 3.8).
     pub gc: u64,
+    /// Of the collector's state: the objects that are never collected, the counts of collections, whether one runs.
+    pub gc_permanent: u64,
+    pub gc_stats: u64,
+    pub gc_collecting: u64,
     /// Bytes of an interpreter's state that may refer to objects.
     pub interpreter_bytes: u64,
     pub next_thread: u64,
@@ -102,6 +105,8 @@ pub struct Layout {
     pub generator_frame: u64,
     pub cached_keys: u64,
     pub qualified_name: u64,
+    /// Of a tuple: its first item.
+    pub tuple_items: u64,
     /// Of a string: bytes before the characters of one that is ASCII alone, of another, and of one whose characters are
     /// elsewhere.
     pub str_bytes: [u64; 3],
@@ -178,6 +183,10 @@ const CODE_3_13: CodeLayout = CodeLayout {
     byte_code: 200,
     ..CODE_3_12
 };
+const CODE_3_14: CodeLayout = CodeLayout {
+    byte_code: 208,
+    ..CODE_3_12
+};
 
 const FUNCTION_3_8: FunctionLayout = FunctionLayout {
     code: 16,
@@ -223,6 +232,9 @@ const LAYOUT_3_8: Layout = Layout {
     next_interpreter: 0,
     threads: 8,
     gc: 344,
+    gc_permanent: 104,
+    gc_stats: 128,
+    gc_collecting: 200,
     interpreter_bytes: 2_720,
     next_thread: 8,
     thread_frame: 24,
@@ -235,6 +247,7 @@ const LAYOUT_3_8: Layout = Layout {
     generator_frame: 16,
     cached_keys: 872,
     qualified_name: 864,
+    tuple_items: 24,
     str_bytes: [48, 72, 80],
     pool_bytes: 4_096,
 };
@@ -305,16 +318,51 @@ const LAYOUT_3_13: Layout = Layout {
     code: CODE_3_13,
     ..LAYOUT_3_12
 };
+/// The collector's lists are in the same place with the incremental collector (3.14.0) and without (3.14.10).
+const LAYOUT_3_14: Layout = Layout {
+    minor: 14,
+    interpreters: 808,
+    next_interpreter: 7_272,
+    gc: 7_408,
+    gc_permanent: 96,
+    gc_stats: 120,
+    gc_collecting: 192,
+    interpreter_bytes: 225_864,
+    thread_bytes: 832,
+    frame: FrameLayout {
+        locals: 80,
+        owner: Some(74),
+        ..FRAME_3_12
+    },
+    code: CODE_3_14,
+    tuple_items: 32,
+    ..LAYOUT_3_13
+};
 
-/// Of `_Py_DebugOffsets`, which 3.13 has at the start of `_PyRuntime`.
+/// Of `_Py_DebugOffsets`, which stands at the start of `_PyRuntime` since 3.13.
 const COOKIE: &[u8; 8] = b"xdebugpy";
 const DEBUG_FREE_THREADED: u64 = 16;
 const DEBUG_INTERPRETERS: u64 = 40;
 const DEBUG_NEXT_INTERPRETER: u64 = 64;
 const DEBUG_THREADS: u64 = 72;
-const DEBUG_GC: u64 = 80;
-const DEBUG_NEXT_THREAD: u64 = 168;
-const DEBUG_CURRENT_FRAME: u64 = 184;
+
+/// Where that table has what lies at another place in 3.14.
+struct DebugTable {
+    gc: u64,
+    next_thread: u64,
+    current_frame: u64,
+}
+
+const DEBUG_3_13: DebugTable = DebugTable {
+    gc: 80,
+    next_thread: 168,
+    current_frame: 184,
+};
+const DEBUG_3_14: DebugTable = DebugTable {
+    gc: 88,
+    next_thread: 192,
+    current_frame: 208,
+};
 
 impl Layout {
     /// `None`: a version that is not known.
@@ -326,27 +374,42 @@ impl Layout {
             11 => Some(LAYOUT_3_11),
             12 => Some(LAYOUT_3_12),
             13 => Some(LAYOUT_3_13),
+            14 => Some(LAYOUT_3_14),
             _ => None,
         }
     }
 
-    /// With what the process itself says of its structures (3.13).
+    /// With what the process itself says of its structures (3.13 and later).
     pub fn corrected(mut self, memory: &dyn Memory, runtime: u64) -> Layout {
         let Some(offsets) = debug_offsets(memory, runtime) else {
             return self;
         };
+        let table = match self.minor {
+            ..=13 => DEBUG_3_13,
+            _ => DEBUG_3_14,
+        };
         self.interpreters = offsets(DEBUG_INTERPRETERS).unwrap_or(self.interpreters);
         self.next_interpreter = offsets(DEBUG_NEXT_INTERPRETER).unwrap_or(self.next_interpreter);
         self.threads = offsets(DEBUG_THREADS).unwrap_or(self.threads);
-        self.gc = offsets(DEBUG_GC).unwrap_or(self.gc);
-        self.next_thread = offsets(DEBUG_NEXT_THREAD).unwrap_or(self.next_thread);
-        self.thread_frame = offsets(DEBUG_CURRENT_FRAME).unwrap_or(self.thread_frame);
+        self.gc = offsets(table.gc).unwrap_or(self.gc);
+        self.next_thread = offsets(table.next_thread).unwrap_or(self.next_thread);
+        self.thread_frame = offsets(table.current_frame).unwrap_or(self.thread_frame);
         self
     }
 
     /// Whether instances may keep attributes in an array of their own instead of a dict.
     pub fn has_values(&self) -> bool {
         self.minor >= 11
+    }
+
+    /// The object that a frame refers to: without the bits by which 3.14 marks the reference.
+    pub fn untagged(&self, reference: u64) -> u64 {
+        match self.minor {
+            ..=13 => reference,
+            // A number, not a reference.
+            _ if reference & TAGS == TAGS => 0,
+            _ => reference & !TAGS,
+        }
     }
 }
 
@@ -381,6 +444,17 @@ mod tests {
         assert_eq!((layout.interpreters, layout.gc), (640, 7_400));
         assert!(!is_free_threaded(&made, 0x1000));
         assert_eq!(Layout::of(13).unwrap().corrected(&made, 8), LAYOUT_3_13);
-        assert_eq!((Layout::of(7), Layout::of(14)), (None, None));
+        let bytes = [&made.bytes[..88], &7_500_u64.to_le_bytes(), &[0; 400]].concat();
+        let made = Made { at: 0x1000, bytes };
+        assert_eq!(Layout::of(14).unwrap().corrected(&made, 0x1000).gc, 7_500);
+        assert_eq!((Layout::of(7), Layout::of(15)), (None, None));
+    }
+
+    #[test]
+    fn references_of_frames_have_tags_since_3_14() {
+        let untagged = |minor, reference| Layout::of(minor).unwrap().untagged(reference);
+        assert_eq!(untagged(13, 0x7001), 0x7001);
+        assert_eq!(untagged(14, 0x7001), 0x7000);
+        assert_eq!(untagged(14, 0x7003), 0);
     }
 }

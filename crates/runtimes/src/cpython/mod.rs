@@ -1,4 +1,4 @@
-//! The heap of a running CPython, 3.8 to 3.13, read from outside while the program goes on.
+//! The heap of a running CPython, 3.8 to 3.14, read from outside while the program goes on.
 //!
 //! ```text
 //! find          _PyRuntime, version, layout
@@ -238,7 +238,7 @@ fn snapshot_of(
         collections: Some(
             interpreters
                 .iter()
-                .map(|each| interpreters::collections(live, each.gc))
+                .map(|each| interpreters::collections(live, heap.layout(), each.gc))
                 .fold(0, u64::saturating_add),
         ),
         ..HeapSize::default()

@@ -86,7 +86,10 @@ pub fn of_local(heap: &Heap, code: u64, number: u64) -> Option<String> {
         let names = heap.pages.pointer(code, offset).filter(|_| offset != 0)?;
         let count = heap.pages.word(names.wrapping_add(super::layout::SIZE))?;
         if number < count {
-            let at = super::layout::VARIABLE_BYTES.checked_add(number.checked_mul(8)?)?;
+            let at = heap
+                .layout()
+                .tuple_items
+                .checked_add(number.checked_mul(8)?)?;
             return heap.text(heap.pages.pointer(names, at)?);
         }
         number -= count;

@@ -173,6 +173,7 @@ impl Reach {
                 running.frame.wrapping_add(first),
                 depth,
                 &mut |_, object| {
+                    let object = layout.untagged(object);
                     self.root(census, object, Root::Stack(running), &mut found);
                 },
             );

@@ -170,7 +170,7 @@ fn int_bytes(heap: &Heap, object: u64, info: &TypeInfo) -> u64 {
 fn frame_slots(heap: &Heap, generator: u64) -> u64 {
     let layout = heap.layout();
     let frame = generator.wrapping_add(layout.generator_frame);
-    let Some(code) = heap.pages.pointer(frame, layout.frame.code) else {
+    let Some(code) = heap.code_of_frame(frame) else {
         return 0;
     };
     let stack = heap

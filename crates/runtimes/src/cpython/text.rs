@@ -7,7 +7,7 @@ use super::layout::{Layout, SIZE, STR_STATE};
 /// Longest text that is read: a name with its file and folders.
 const TEXT_BYTES_MAX: u64 = 1_024;
 
-/// What a string says of itself: `state` of `PyASCIIObject`, the same in 3.8 to 3.13.
+/// What a string says of itself: `state` of `PyASCIIObject`, the same in 3.8 to 3.14.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StrState {
     /// Bytes of a character: 1, 2 or 4.

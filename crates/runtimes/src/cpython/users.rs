@@ -9,7 +9,7 @@ use symbols::python::in_standard_library;
 use super::census::Census;
 use super::frames::Running;
 use super::heap::Heap;
-use super::layout::{SIZE, TP_DICT, VARIABLE_BYTES};
+use super::layout::{SIZE, TP_DICT};
 use super::names;
 use super::path::Named;
 use super::types::Kind;
@@ -113,7 +113,7 @@ impl Users {
         let names = tuple.filter(|_| is_code).map(|tuple| {
             let count = heap.pages.word(tuple.wrapping_add(SIZE)).unwrap_or(0);
             let mut names = Vec::new();
-            let first = tuple.wrapping_add(VARIABLE_BYTES);
+            let first = tuple.wrapping_add(heap.layout().tuple_items);
             heap.pages
                 .words(first, count.min(NAMES_MAX), &mut |_, name| names.push(name));
             Rc::<[u64]>::from(names)
@@ -244,7 +244,8 @@ fn stores_item(heap: &Heap, code: u64) -> bool {
         ..=10 => &[60],
         11 => &[60, 168, 169, 170],
         12 => &[60, 159, 160],
-        _ => &[39, 212, 213],
+        13 => &[39, 212, 213],
+        _ => &[38, 201, 202],
     };
     let read = || {
         let (start, count) = match layout.minor {

@@ -137,11 +137,16 @@ impl Counters {
         self.text("java.property.java.vm.version")
     }
 
-    /// `G1`: the first word of the first collector's name.
+    /// `G1`: the first word of the first collector's name, as JDK 17 has it.
     pub(super) fn collector(&self) -> Option<&str> {
         let names = (0..PARTS_MAX).map(|number| format!("sun.gc.collector.{number}.name"));
         let name = names.filter_map(|name| self.text(&name)).next()?;
-        name.split(' ').next()
+        match name.split(' ').next()? {
+            // JDK 11.
+            "PSScavenge" | "PSParallelCompact" => Some("Parallel"),
+            "Copy" | "MSC" => Some("Serial"),
+            name => Some(name),
+        }
     }
 
     /// ZGC and Shenandoah list reachable objects; the others everything that lies in the heap, dead or not.
@@ -197,9 +202,7 @@ impl Counters {
         let names = (0..PARTS_MAX).map(|number| format!("sun.gc.generation.{number}.maxCapacity"));
         let limits = names.filter_map(|name| self.number(&name));
         let limit = match self.collector() {
-            Some("Serial" | "Parallel" | "PSParallelCompact" | "Copy") => {
-                limits.fold(0, u64::saturating_add)
-            }
+            Some("Serial" | "Parallel") => limits.fold(0, u64::saturating_add),
             _ => limits.max()?,
         };
         (limit > 0).then_some(limit)
@@ -211,7 +214,10 @@ impl Counters {
         let collectors = (0..PARTS_MAX).map(|number| format!("sun.gc.collector.{number}"));
         let is_marking = |collector: &str| {
             let name = self.text(&format!("{collector}.name"));
-            name.is_some_and(|name| name.starts_with("G1 concurrent"))
+            // The second name is that of JDK 11.
+            name.is_some_and(|name| {
+                name.starts_with("G1 concurrent") || name == "G1 stop-the-world phases"
+            })
         };
         collectors
             .filter(|collector| !is_marking(collector))

@@ -47,7 +47,7 @@ fn row(line: &str) -> Option<(String, u64, u64)> {
 
 /// `[Ljava.lang.String;` is `java.lang.String[]`. The address in a hidden class's name is cut off:
 /// `App$$Lambda$14/0x0000000800c03000` is `App$$Lambda$14`.
-fn written_name(name: &str) -> String {
+pub(super) fn written_name(name: &str) -> String {
     let element = name.trim_start_matches('[');
     let dimensions = name.len() - element.len();
     let element = match (dimensions, element) {

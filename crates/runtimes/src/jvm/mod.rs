@@ -3,6 +3,7 @@
 //! ```text
 //! counters   /tmp/hsperfdata_USER/PID   sizes, collections            only read, always
 //! listener   /tmp/.java_pidPID          types, threads, native sizes  stops the program, where a pause is allowed
+//! recording  of JDK Flight Recorder     allocations, ways from roots  started by the listener; stops it at the end
 //! ```
 //!
 //! Types come from the class histogram, for which the JVM walks its heap at a safepoint. It counts what lies in the
@@ -14,10 +15,14 @@ mod attach;
 mod counters;
 mod exchange;
 mod flags;
+mod held;
 mod histogram;
+mod jfr;
 mod native;
 mod pause;
 mod paused;
+mod recording;
+mod searched;
 mod target;
 mod text;
 mod threads;
@@ -29,11 +34,12 @@ use counters::{Counters, parse_counters};
 use flags::read_version;
 use pause::Pauses;
 use paused::Seen;
+use searched::Searched;
 use target::{Mapped, Target};
 
 pub use threads::JAVA_MODULE;
 
-use crate::{Error, Language, Limits, ManagedHeap, Snapshot, Touch};
+use crate::{Error, Holder, Language, Limits, ManagedHeap, Search, Snapshot, Touch};
 
 const NO_COUNTERS: &str = "the JVM publishes no counters (-XX:-UsePerfData or -XX:+PerfDisableSharedMem): \
     its heap can only be read with --allow-pause";
@@ -48,6 +54,7 @@ pub struct Jvm {
     pauses: Pauses,
     /// At the last snapshot that stopped the program.
     seen: Option<Seen>,
+    searched: Searched,
 }
 
 /// `None`: the process has no JVM.
@@ -69,6 +76,7 @@ impl Jvm {
             warning: String::new(),
             pauses: Pauses::of(None),
             seen: None,
+            searched: Searched::default(),
         };
         let counters = jvm.counters()?;
         if let Some(counters) = &counters {
@@ -97,7 +105,8 @@ impl Jvm {
         Ok(format!(
             "each snapshot stops the program at a safepoint for about {:?} while the JVM counts its objects; before \
              the first one a file .attach_pid{} is created in its /tmp and SIGQUIT sent, at which the JVM opens its \
-             attach socket",
+             attach socket; JDK Flight Recorder samples allocations meanwhile, and at the end the JVM searches what \
+             holds them, for half of the allowed pause at most",
             self.first_estimate(counters)?,
             self.target.status()?.inner_pid
         ))
@@ -156,5 +165,24 @@ impl ManagedHeap for Jvm {
         };
         snapshot.cost.reading = start.elapsed();
         Ok(snapshot)
+    }
+
+    fn holders(&mut self, types: &[String], limits: &Limits) -> Vec<Holder> {
+        self.search(types, limits)
+    }
+
+    fn last_search(&self) -> Search {
+        self.searched.last.clone()
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        self.stop_recording()
+    }
+}
+
+impl Drop for Jvm {
+    fn drop(&mut self) {
+        // Nothing can be done about a failure here; who wants to know calls `finish`.
+        let _ = self.stop_recording();
     }
 }

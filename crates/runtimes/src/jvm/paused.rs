@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::counters::{Counters, METASPACE_USED};
 use super::exchange::Listener;
+use super::recording::{self, Recording};
 use super::target::Status;
 use super::{Jvm, histogram, native, pause, threads};
 use crate::{Error, HeapSize, Limits, Snapshot, TypeCount};
@@ -40,7 +41,7 @@ impl Seen {
 }
 
 /// For how long the commands of one snapshot have stopped the program.
-struct Stops<'a> {
+pub(super) struct Stops<'a> {
     jvm: &'a Jvm,
     start: Instant,
     /// Nanoseconds, as the JVM counts them.
@@ -50,7 +51,7 @@ struct Stops<'a> {
 }
 
 impl Stops<'_> {
-    fn start(jvm: &Jvm, allowed: Duration) -> Result<Stops<'_>, Error> {
+    pub(super) fn start(jvm: &Jvm, allowed: Duration) -> Result<Stops<'_>, Error> {
         Ok(Stops {
             jvm,
             stopped_before: jvm.stopped_ns()?,
@@ -60,7 +61,10 @@ impl Stops<'_> {
         })
     }
 
-    fn run(&mut self, command: impl FnOnce() -> Result<String, Error>) -> Result<String, Error> {
+    pub(super) fn run<T>(
+        &mut self,
+        command: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let start = Instant::now();
         let reply = command();
         self.commands += start.elapsed();
@@ -68,7 +72,7 @@ impl Stops<'_> {
     }
 
     /// As the JVM counts it, with its own collections meanwhile. If it does not count: all time of the commands.
-    fn so_far(&self) -> Result<Duration, Error> {
+    pub(super) fn so_far(&self) -> Result<Duration, Error> {
         let counted = self.stopped_before.zip(self.jvm.stopped_ns()?);
         let stopped = counted.map(|(before, now)| Duration::from_nanos(now.saturating_sub(before)));
         Ok(stopped.map_or(self.commands, |stopped| stopped.min(self.start.elapsed())))
@@ -132,12 +136,34 @@ impl Jvm {
                 .missing
                 .push("the size of the heap: the JVM's GC.heap_info has none".to_owned()),
         }
+        let recording = self.start_recording(counters, &listener, &mut stops)?;
         snapshot.cost.paused = stops.so_far()?;
         if let Some(walk) = walk {
             self.pauses.measured(used_bytes, walk);
         }
         self.seen = Some(seen);
+        if let Some(recording) = recording {
+            self.record(recording);
+            // The start of a recording may end with a collection, which is no reason to list types.
+            self.seen = Some(self.seen(used_bytes)?);
+        }
         Ok(snapshot)
+    }
+
+    /// `None`: none is due, or what is left of the pause is too short.
+    fn start_recording(
+        &self,
+        counters: Option<&Counters>,
+        listener: &Listener,
+        stops: &mut Stops,
+    ) -> Result<Option<Result<Recording, Error>>, Error> {
+        let search = stops.allowed / 2;
+        Ok(match self.may_record(counters) {
+            Ok(false) => None,
+            Ok(true) if !stops.may_take(recording::START)? => None,
+            Ok(true) => Some(stops.run(|| Recording::start(listener, search))),
+            Err(why) => Some(Err(why)),
+        })
     }
 
     fn seen(&self, used_bytes: u64) -> Result<Seen, Error> {

@@ -65,13 +65,13 @@ fn check_found(tmp: &OwnedFd, name: &str, status: &Status) -> Result<(), Error> 
 
 /// With whose rights files are created and removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum User {
+pub(super) enum User {
     Ours,
     Other(Uid, Gid),
 }
 
 impl User {
-    fn of(status: &Status, tmp: &OwnedFd) -> Result<User, Error> {
+    pub(super) fn of(status: &Status, tmp: &OwnedFd) -> Result<User, Error> {
         let (uid, gid) = (Uid::from_raw(status.uid), Gid::from_raw(status.gid));
         let other = User::Other(uid, gid);
         if (uid, gid) == (geteuid(), getegid()) {
@@ -92,7 +92,10 @@ impl User {
 
     /// A thread of its own takes the rights of another user: on Linux each thread has its own. Only the effective ids
     /// change, so that user may neither signal nor trace the thread.
-    fn run<R: Send>(self, operation: impl FnOnce() -> Result<R, Errno> + Send) -> Result<R, Errno> {
+    pub(super) fn run<R: Send>(
+        self,
+        operation: impl FnOnce() -> Result<R, Errno> + Send,
+    ) -> Result<R, Errno> {
         let User::Other(uid, gid) = self else {
             return operation();
         };

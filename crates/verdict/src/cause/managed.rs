@@ -26,14 +26,14 @@ pub fn judge(
             "; the {word} runtime's own heap grows by {managed}, of which its next collection may free much"
         ));
         leak.next_step
-            .push_str(&format!("; for the {word} heap {}", next(runtime)));
+            .push_str(&format!("; for the {word} heap {}", next(case, runtime)));
         return leak;
     }
     let mut sentence = format!(
         "the {word} runtime's own heap grows by {managed}; the probe sees mappings and native \
          allocations, not the objects in it"
     );
-    let mut next = next(runtime).to_owned();
+    let mut next = next(case, runtime);
     if let Some((live, site)) = lost {
         let site = heap::named(site);
         let rate = rate(&live);
@@ -45,7 +45,24 @@ pub fn judge(
     verdict(Cause::Managed, 0.9, sentence, &next)
 }
 
-fn next(runtime: Runtime) -> &'static str {
+/// Where the runtime names what grows if it may stop the program, that comes first.
+fn next(case: &Case, runtime: Runtime) -> String {
+    let was_stopped = (case.managed.as_ref()).is_some_and(|managed| managed.paused_s > 0.0);
+    let names = match runtime {
+        Runtime::Jvm => "classes, what holds them and who makes them",
+        Runtime::Node => "the functions that allocate it",
+        _ => return by_other_tools(runtime).to_owned(),
+    };
+    match was_stopped {
+        true => by_other_tools(runtime).to_owned(),
+        false => format!(
+            "explain it with --allow-pause 1s, which names {names}; or {}",
+            by_other_tools(runtime)
+        ),
+    }
+}
+
+fn by_other_tools(runtime: Runtime) -> &'static str {
     use Runtime::*;
     match runtime {
         Go => "take two heap profiles with net/http/pprof and compare them: go tool pprof -base",

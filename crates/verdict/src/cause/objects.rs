@@ -7,7 +7,7 @@ use super::{Case, Cause, CauseVerdict, GROWN_BYTES_MIN, GROWN_SHARE, Owner};
 use ::heap::memory_managers::Runtime;
 use findings::{Finding, finding};
 use memory::managed::{ManagedGrowth, TypeGrowth};
-use runtimes::is_of_the_language;
+use runtimes::{Language, is_of_the_language};
 use units::written::{bytes, counted};
 
 /// Share of the process's growth that the objects must explain to be its cause.
@@ -49,8 +49,11 @@ pub fn refined(case: &Case, first: CauseVerdict) -> CauseVerdict {
         (_, SNAPSHOTS_FEW..) => 0.7,
         _ => 0.5,
     };
+    // Sites of allocations since the first snapshot have what is new alone: that the heap grows is known from RSS.
+    let is_new_alone = managed.language == Language::JavaScript && managed.types.is_empty();
+    let is_known = is_new_alone && first.cause == Cause::Managed && !first.undecided;
     CauseVerdict {
-        undecided: finding.values < SNAPSHOTS_FEW,
+        undecided: finding.values < SNAPSHOTS_FEW && !is_known,
         ..verdict(finding.cause, confidence, finding.sentence, &finding.next)
     }
 }

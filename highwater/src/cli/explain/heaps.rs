@@ -71,6 +71,18 @@ impl Plan {
             pause: self.pause,
         }
     }
+
+    /// Of the search for holders, which stops the program once more where the runtime does it.
+    fn holder_limits(&self) -> Limits {
+        Limits {
+            pause: if self.is_hurried {
+                Duration::ZERO
+            } else {
+                self.pause
+            },
+            ..self.limits()
+        }
+    }
 }
 
 impl Heaps {
@@ -133,7 +145,10 @@ impl Heaps {
         let mut growth = most.history.growth(from_s)?;
         let types: Vec<String> = held(&growth);
         if !types.is_empty() {
-            growth.holders = most.reader.holders(&types, &plan.limits());
+            growth.holders = most.reader.holders(&types, &plan.holder_limits());
+            let search = most.reader.last_search();
+            growth.paused_s += search.paused.as_secs_f64();
+            growth.missing.extend(search.missing);
         }
         growth
             .missing

@@ -134,6 +134,9 @@ fn used_by(holder: &Holder) -> (String, Option<String>) {
 const NEVER_DROPPED: &str = "it takes a reference and never drops it";
 
 fn next_step(type_name: &str, holder: Option<&Holder>, user: Option<&String>) -> String {
+    let maker = holder
+        .and_then(|holder| holder.makers.first())
+        .map(|maker| short(maker));
     match (holder.map(|holder| holder.kept), user) {
         (Some(Kept::Native), Some(module)) => {
             format!("read the code of {module} that makes {type_name} objects: {NEVER_DROPPED}")
@@ -147,6 +150,10 @@ fn next_step(type_name: &str, holder: Option<&Holder>, user: Option<&String>) ->
         }
         (Some(Kept::Garbage), _) => "observe for longer: the next collection may free them".to_owned(),
         (Some(Kept::Path), Some(user)) => format!("read {user}: what it adds is not taken out again"),
+        (Some(Kept::Path), None) if maker.is_some() => {
+            let maker = maker.unwrap_or_default();
+            format!("read {maker}, which makes them: find what should take them out again")
+        }
         (Some(Kept::Path), None) => "give that container a bound, or take out what is no longer needed".to_owned(),
         (None, _) => format!("find out what keeps {type_name} objects alive"),
     }

@@ -1,0 +1,273 @@
+//! From samples of live objects to what holds the types that grow, as users read it.
+
+use std::collections::HashMap;
+
+use super::jfr::{Link, Sample, Via};
+use crate::{Frame, Holder, Kept, Language, is_of_the_language, is_of_the_standard_library};
+
+/// Ways of one type that are listed, the one with most samples first.
+const WAYS_MAX: usize = 3;
+const MAKERS_MAX: usize = 3;
+/// A longer way is cut in its middle.
+const STEPS_MAX: usize = 8;
+/// A sample so many objects below one of the type was most likely allocated with it: a body, the array of its list.
+const NEAR: usize = 3;
+
+/// For each type the ways on which its objects are held, and the functions that allocated them.
+pub(super) fn holders(samples: &[Sample], types: &[String]) -> Vec<Holder> {
+    types
+        .iter()
+        .flat_map(|name| of_type(samples, name))
+        .collect()
+}
+
+#[derive(Default)]
+struct Group {
+    objects: u64,
+    makers: HashMap<Vec<String>, u64>,
+}
+
+fn of_type(samples: &[Sample], name: &str) -> Vec<Holder> {
+    let (mut groups, mut asked) = (HashMap::<Vec<String>, Group>::new(), 0);
+    for sample in samples {
+        let place = sample.way.iter().rposition(|link| link.type_name == name);
+        // One object alone has no root: the search for it was cut off.
+        let Some(place) = place.filter(|_| sample.way.len() > 1 || sample.root.is_some()) else {
+            continue;
+        };
+        asked += 1;
+        let group = groups.entry(path(sample, place)).or_default();
+        group.objects += 1;
+        if sample.way.len() - 1 - place <= NEAR {
+            let makers = makers(&sample.frames, name);
+            *group.makers.entry(makers).or_default() += 1;
+        }
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by(|one, other| {
+        let by_objects = other.1.objects.cmp(&one.1.objects);
+        by_objects.then_with(|| one.0.cmp(&other.0))
+    });
+    groups.truncate(WAYS_MAX);
+    let holder = |(path, group): (Vec<String>, Group)| Holder {
+        type_name: name.to_owned(),
+        path,
+        objects: group.objects,
+        asked,
+        users: Vec::new(),
+        makers: most(group.makers),
+        kept: Kept::Path,
+    };
+    groups.into_iter().map(holder).collect()
+}
+
+fn most(makers: HashMap<Vec<String>, u64>) -> Vec<String> {
+    let named = makers.into_iter().filter(|(makers, _)| !makers.is_empty());
+    let most = named.max_by(|one, other| one.1.cmp(&other.1).then_with(|| other.0.cmp(&one.0)));
+    most.map(|(makers, _)| makers).unwrap_or_default()
+}
+
+/// The program's own functions of an allocation, innermost first, without the constructor of the type itself.
+fn makers(frames: &[Frame], name: &str) -> Vec<String> {
+    let constructor = format!("{name}.<init>");
+    let written = |frame: &Frame| {
+        let function = frame.function.as_deref()?;
+        let is_own = !is_of_the_standard_library(function, frame.file.as_deref());
+        let is_maker = is_own && function != constructor;
+        is_maker.then(|| match (&frame.file, frame.line) {
+            (Some(file), Some(line)) => format!("{function} ({file}:{line})"),
+            _ => function.to_owned(),
+        })
+    };
+    frames.iter().filter_map(written).take(MAKERS_MAX).collect()
+}
+
+/// From the root to the object at `place`: `static App.SESSIONS (HashMap)`, `[…] (App$Session)`.
+fn path(sample: &Sample, place: usize) -> Vec<String> {
+    let way = &sample.way[..=place];
+    let (mut steps, mut at) = start(sample, way);
+    let mut is_inside = false;
+    while at < way.len() {
+        let (before, link) = (way.get(at.wrapping_sub(1)), &way[at]);
+        let of_container = before.is_some_and(is_of_container);
+        if of_container && is_inner(link) && at < place {
+            is_inside = true;
+        } else {
+            let is_item = is_inside || of_container && is_collection(before);
+            steps.push(step(link, is_item));
+            is_inside = false;
+        }
+        at += 1;
+    }
+    cut(steps)
+}
+
+/// The first step, and how many objects it stands for.
+fn start(sample: &Sample, way: &[Link]) -> (Vec<String>, usize) {
+    let Some(first) = way.first() else {
+        return (Vec::new(), 0);
+    };
+    let class = first.description.strip_prefix("Class Name: ");
+    if let (Some(class), Some(held)) = (class, way.get(1))
+        && let Via::Field(field) = &held.via
+    {
+        let class = class.replace('/', ".");
+        return (vec![format!("static {class}.{field} ({})", short(held))], 2);
+    }
+    let of_thread = |text: &str| text.strip_prefix("Thread Name: ").map(str::to_owned);
+    let step = match (
+        of_thread(&first.description),
+        of_thread(&sample.root_description),
+    ) {
+        (Some(thread), _) => format!("thread {thread}"),
+        (None, Some(thread)) => format!("local variable of thread {thread} ({})", short(first)),
+        _ => match &sample.root {
+            // JDK 11 names no root that compiled code has.
+            Some(root) if root.contains("unknown") => {
+                format!("a root that the JVM does not name ({})", short(first))
+            }
+            Some(root) => format!("{} ({})", root.to_lowercase(), short(first)),
+            None => format!("… ({})", short(first)),
+        },
+    };
+    (vec![step], 1)
+}
+
+fn step(link: &Link, is_item: bool) -> String {
+    let name = short(link);
+    match &link.via {
+        _ if is_item => format!("[…] ({name})"),
+        Via::Field(field) => format!(".{field} ({name})"),
+        Via::Item => format!("[…] ({name})"),
+        Via::Unknown => format!("… ({name})"),
+    }
+}
+
+/// Classes of the language without their package.
+fn short(link: &Link) -> &str {
+    let name = &link.type_name;
+    match is_of_the_language(Language::Java, name) {
+        true => name.rsplit('.').next().unwrap_or(name),
+        false => name,
+    }
+}
+
+/// A collection of java.util, the map of a thread's locals, and what these are made of.
+fn is_of_container(link: &Link) -> bool {
+    let name = &link.type_name;
+    name.starts_with("java.util.")
+        || name.starts_with("java.lang.ThreadLocal$")
+        || name == "java.lang.Object[]"
+}
+
+fn is_collection(link: Option<&Link>) -> bool {
+    link.is_some_and(|link| !is_inner(link))
+}
+
+/// What only a container has: its nodes and tables.
+fn is_inner(link: &Link) -> bool {
+    let name = &link.type_name;
+    is_of_container(link)
+        && (name.contains('$') || name.ends_with("[]"))
+        && name != "java.lang.ThreadLocal$ThreadLocalMap"
+}
+
+fn cut(mut steps: Vec<String>) -> Vec<String> {
+    if steps.len() > STEPS_MAX {
+        let end = steps.split_off(steps.len() - STEPS_MAX / 2);
+        steps.truncate(STEPS_MAX / 2);
+        steps.push("…".into());
+        steps.extend(end);
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(type_name: &str, description: &str, via: Via) -> Link {
+        Link {
+            type_name: type_name.into(),
+            description: description.into(),
+            via,
+        }
+    }
+
+    fn field(name: &str) -> Via {
+        Via::Field(name.into())
+    }
+
+    fn frame(function: &str, line: u32) -> Frame {
+        Frame {
+            function: Some(function.into()),
+            file: Some("App.java".into()),
+            line: Some(line),
+            ..Frame::default()
+        }
+    }
+
+    fn sample() -> Sample {
+        Sample {
+            way: vec![
+                link("java.lang.Class", "Class Name: App", Via::Unknown),
+                link("java.util.HashMap", "Size: 9", field("SESSIONS")),
+                link("java.util.HashMap$Node[]", "", field("table")),
+                link("java.util.HashMap$Node", "", Via::Item),
+                link("App$Session", "", field("value")),
+                link("byte[]", "", field("body")),
+            ],
+            root: Some("Stack Variable".into()),
+            root_description: "Thread Name: main".into(),
+            frames: vec![
+                frame("java.util.Arrays.copyOf", 3),
+                frame("App$Session.<init>", 20),
+                frame("App.open", 36),
+                frame("App.main", 66),
+            ],
+        }
+    }
+
+    #[test]
+    fn the_inside_of_a_collection_is_left_out() {
+        let types = [
+            "App$Session".to_owned(),
+            "byte[]".to_owned(),
+            "Other".to_owned(),
+        ];
+        let found = holders(&[sample(), sample()], &types);
+        assert_eq!(found.len(), 2);
+        assert_eq!(
+            found[0].path,
+            ["static App.SESSIONS (HashMap)", "[…] (App$Session)"]
+        );
+        assert_eq!((found[0].objects, found[0].asked), (2, 2));
+        assert_eq!(
+            found[0].makers,
+            ["App.open (App.java:36)", "App.main (App.java:66)"]
+        );
+        assert_eq!(found[1].path.last().unwrap(), ".body (byte[])");
+    }
+
+    #[test]
+    fn a_local_variable_has_its_thread() {
+        let mut of_stack = sample();
+        of_stack.way.remove(0);
+        let found = holders(&[of_stack], &["App$Session".into()]);
+        assert_eq!(
+            found[0].path,
+            [
+                "local variable of thread main (HashMap)",
+                "[…] (App$Session)"
+            ]
+        );
+    }
+
+    #[test]
+    fn an_object_whose_root_was_not_found_is_not_counted() {
+        let mut alone = sample();
+        alone.way.drain(..5);
+        alone.root = None;
+        assert!(holders(&[alone], &["byte[]".into()]).is_empty());
+    }
+}
