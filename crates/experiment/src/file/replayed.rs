@@ -101,13 +101,17 @@ fn head(out: &mut String, facts: &ReplayFacts, names: &[String]) {
 fn hypothesis(facts: &ReplayFacts) -> String {
     let mean = |arm: &ReplayedArm| written::bytes(arm.predicted.mean_bytes);
     match (facts.arms.first(), facts.arms.get(1)) {
-        (Some(today), Some(best)) => format!(
-            "with {} the mean anonymous memory is {} instead of {}",
-            best.name,
-            mean(best),
-            mean(today)
-        ),
-        _ => "the replay predicts the program's memory".to_owned(),
+        (Some(today), Some(best))
+            if best.predicted.mean_bytes < 0.95 * today.predicted.mean_bytes =>
+        {
+            format!(
+                "with {} the mean anonymous memory is {} instead of {}",
+                best.name,
+                mean(best),
+                mean(today)
+            )
+        }
+        _ => "no other allocator or setting needs less memory than the recorded one".to_owned(),
     }
 }
 

@@ -2,12 +2,12 @@
 
 use super::Report;
 use super::runs::Played;
-use super::text::{WIDTH, fill, how};
+use super::text::{fill, how};
 use replay::{INTERVAL_SHARE, Remedy, TRUSTED_SHARE};
 use units::written::{ByteScale, counted, digits, percent};
 
 /// Columns of the name; the rest of a longer one stands below.
-const NAME: usize = 28;
+const NAME: usize = 30;
 
 /// The table, and how it is to be read.
 pub fn of(report: &Report) -> String {
@@ -45,7 +45,7 @@ pub fn of(report: &Report) -> String {
 fn line(name: &str, cells: [String; 7]) -> String {
     let [mean, interval, end, ratio, word, faults, cpu] = cells;
     let text = format!(
-        "{name:NAME$} {mean:>5} {interval:>13} {end:>5} {ratio:>7} {word:5} {faults:>8} {cpu:>5}"
+        "{name:NAME$} {mean:>5} {interval:>13} {end:>5} {ratio:>4} {word:5} {faults:>6} {cpu:>4}"
     );
     text.trim_end().to_owned()
 }
@@ -56,7 +56,7 @@ fn row(played: &Played, remedy: &Remedy, scale: ByteScale) -> String {
     let star = if played.is_recorded { " *" } else { "" };
     let mean = remedy.mean_bytes;
     let options = textwrap::Options::new(NAME)
-        .subsequent_indent("  ")
+        .subsequent_indent(" ")
         .word_splitter(textwrap::WordSplitter::NoHyphenation);
     let name = format!("{}{star}", played.arm.name);
     let mut parts = textwrap::wrap(&name, options).into_iter();
@@ -86,20 +86,20 @@ fn unfinished(report: &Report) -> Vec<String> {
 
 fn legend(report: &Report) -> String {
     let repeats = counted(u64::from(report.repeat), "replay", "replays");
-    let like: Vec<&Remedy> = report.remedies.iter().filter(|r| r.is_like_best).collect();
+    let like = report.remedies.iter().filter(|r| r.is_like_best).count();
     let mut text = format!(
-        "* is what was recorded: \"today\". Memory is the process's anonymous resident memory. An interval is the range of \
-         {repeats} and {} beyond it, which held 19 of 21 measured arms. \"same\" is not distinguished from today: the means \
-         are within {}, or the replays overlap. Faults and CPU are the allocator's alone, times today's.",
+        "* is what was recorded, and \"today\" in the table. Memory is the process's anonymous resident memory. An \
+         interval is the range of {repeats} and {} beyond it, which held 19 of 21 measured arms. \"same\" is not \
+         distinguished from today: the means are within {}, or the replays overlap. x, faults and CPU are times \
+         today's; faults and CPU are the allocator's alone.",
         percent(INTERVAL_SHARE),
         percent(TRUSTED_SHARE),
     );
-    if like.len() > 1 {
-        let count = counted(like.len() as u64, "arm is", "arms are");
+    if like > 1 {
         text.push_str(&format!(
-            " The first {count} not distinguished from each other's best: choose by CPU."
+            " {} are not distinguished from the first: choose among them by CPU.",
+            counted(like as u64 - 1, "arm", "arms")
         ));
     }
-    debug_assert!(WIDTH >= NAME);
     fill(&text)
 }
