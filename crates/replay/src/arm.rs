@@ -109,21 +109,36 @@ impl Arm {
         }
     }
 
-    /// With one setting.
+    /// With settings. Pairs of one variable, such as `MALLOC_CONF`, are joined in it.
     ///
     /// # Errors
     /// The allocator reads no such setting.
     pub fn with(
         library: Library,
         recipe: Option<&Recipe>,
-        setting: &Setting,
+        settings: &[Setting],
     ) -> Result<Arm, SettingError> {
-        let variable = setting.variable(recipe, &library.spec)?;
-        let name = format!("{} {}={}", shown(&library), setting.key, setting.value);
+        let mut name = shown(&library);
+        let mut environment: Vec<(String, String)> = Vec::new();
+        for setting in settings {
+            let (variable, value) = setting.variable(recipe, &library.spec)?;
+            name.push_str(&format!(" {}={}", setting.key, setting.value));
+            let lists = recipe.map_or(&[][..], |recipe| &recipe.tunables.lists);
+            let list = lists.iter().find(|list| list.variable == variable);
+            let there = environment.iter_mut().find(|(name, _)| *name == variable);
+            match (there, list) {
+                (Some((_, values)), Some(list)) => {
+                    values.push(list.between);
+                    values.push_str(&value);
+                }
+                (Some((_, values)), None) => *values = value,
+                (None, _) => environment.push((variable, value)),
+            }
+        }
         Ok(Arm {
             name,
             library,
-            environment: vec![variable],
+            environment,
         })
     }
 
@@ -175,6 +190,24 @@ mod tests {
             .variable(Some(recipe("glibc")), "glibc")
             .unwrap();
         assert_eq!(variable, ("MALLOC_ARENA_MAX".to_owned(), "2".to_owned()));
+    }
+
+    #[test]
+    fn settings_of_one_variable_are_joined() {
+        let setting = |key: &str, value: &str| Setting {
+            key: key.to_owned(),
+            value: value.to_owned(),
+        };
+        let recipe = recipe("jemalloc");
+        let settings = [setting("dirty_decay_ms", "0"), setting("narenas", "2")];
+        let arm = Arm::with(Library::described(recipe), Some(recipe), &settings).unwrap();
+        let joined = "dirty_decay_ms:0,narenas:2".to_owned();
+        assert_eq!(arm.environment, [("MALLOC_CONF".to_owned(), joined)]);
+        assert!(
+            arm.name.ends_with(" dirty_decay_ms=0 narenas=2"),
+            "{}",
+            arm.name
+        );
     }
 
     #[test]

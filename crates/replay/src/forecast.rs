@@ -41,7 +41,7 @@ impl Curve {
 }
 
 /// Anonymous bytes outside of heaps at each sample: the last that was read; before that the first.
-pub(crate) fn other_bytes(trace: &Trace) -> Vec<u64> {
+pub fn other_bytes(trace: &Trace) -> Vec<u64> {
     let known = |bytes: &u64| *bytes != UNKNOWN;
     let all = || trace.samples.iter().map(|sample| sample.other_bytes);
     let mut last = all().find(known).unwrap_or(0);

@@ -28,6 +28,9 @@ const FACTS_KEPT: &[&str] = &[
     "build_id",
     "usable_size",
     "mallctl",
+    "command",
+    "directory",
+    "runtime",
 ];
 
 /// Writes the window to a new file.

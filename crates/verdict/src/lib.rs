@@ -19,6 +19,7 @@ mod label;
 mod long_runs;
 pub mod oom;
 pub mod pair;
+pub mod remedies;
 #[cfg(test)]
 mod restarted_runs;
 mod rules;

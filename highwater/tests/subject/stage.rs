@@ -77,6 +77,7 @@ pub fn arm(name: &str) -> Arm {
         arguments: Vec::new(),
         command: None,
         curve: None,
+        prediction: None,
     }
 }
 

@@ -20,6 +20,7 @@ impl Plan {
             arguments: arm.arguments.clone(),
             command: None,
             curve: None,
+            prediction: None,
         });
         Experiment {
             name: self.name.clone(),

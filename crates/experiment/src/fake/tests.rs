@@ -14,6 +14,7 @@ fn plan(curves: &[&str], replicas: u32) -> Experiment {
         arguments: Vec::new(),
         command: None,
         curve: Some((*curve).to_owned()),
+        prediction: None,
     };
     Experiment {
         name: "fake".into(),

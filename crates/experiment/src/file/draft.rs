@@ -401,7 +401,7 @@ fn answering(facts: &ProgramFacts, wanted: impl Fn(&str) -> bool) -> Option<(&st
 }
 
 /// A text in which no `{word}` is taken for a placeholder.
-fn literal(text: &str) -> String {
+pub(super) fn literal(text: &str) -> String {
     use super::placeholder::{Piece, pieces};
     let piece = |piece: Piece| match piece {
         Piece::Literal(text) => text.to_owned(),
@@ -410,12 +410,12 @@ fn literal(text: &str) -> String {
     pieces(text).into_iter().map(piece).collect()
 }
 
-fn line(out: &mut String, text: &str) {
+pub(super) fn line(out: &mut String, text: &str) {
     out.push_str(text);
     out.push('\n');
 }
 
-fn pair(out: &mut String, key: &str, value: &str) {
+pub(super) fn pair(out: &mut String, key: &str, value: &str) {
     let _ = writeln!(out, "{key} = {}", text(value));
 }
 
@@ -431,13 +431,13 @@ fn text(value: &str) -> String {
         .replace('\u{7f}', "\\u007f")
 }
 
-fn list(words: &[String]) -> String {
+pub(super) fn list(words: &[String]) -> String {
     let words: Vec<String> = words.iter().map(|word| text(word)).collect();
     format!("[{}]", words.join(", "))
 }
 
 /// `key = "value"`; the key in quotes when it needs them.
-fn entry(key: &str, value: &str) -> String {
+pub(super) fn entry(key: &str, value: &str) -> String {
     let one = toml::Table::from_iter([(key.to_owned(), toml::Value::Boolean(true))]);
     let written = one.to_string();
     let key = written
@@ -448,6 +448,6 @@ fn entry(key: &str, value: &str) -> String {
 }
 
 /// Foreign text inside a comment: one line, no control characters.
-fn comment(text: &str) -> String {
+pub(super) fn comment(text: &str) -> String {
     shown(text, 160)
 }

@@ -183,6 +183,15 @@ struct ArmTable<'a> {
     curve: Option<&'a str>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     environment: &'a BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prediction: Option<PredictionTable>,
+}
+
+#[derive(Serialize)]
+struct PredictionTable {
+    mean: String,
+    lo: String,
+    hi: String,
 }
 
 #[derive(Serialize, Default)]
@@ -389,6 +398,11 @@ fn arm_table(arm: &super::Arm) -> ArmTable<'_> {
         command: arm.command.as_deref(),
         curve: arm.curve.as_deref(),
         environment: &arm.environment,
+        prediction: arm.prediction.map(|prediction| PredictionTable {
+            mean: write_bytes_exact(prediction.mean_bytes),
+            lo: write_bytes_exact(prediction.lo_bytes),
+            hi: write_bytes_exact(prediction.hi_bytes),
+        }),
     }
 }
 

@@ -10,6 +10,7 @@ pub mod freeze;
 pub mod parse;
 pub mod placeholder;
 pub mod redact;
+pub mod replayed;
 pub mod signal;
 pub mod syntax;
 
@@ -228,6 +229,18 @@ pub struct Arm {
     pub command: Option<Vec<String>>,
     /// Only for `Fake`: the scripted curve, see `subject::fake`.
     pub curve: Option<String>,
+    /// What a replay predicts, to be compared with what is measured.
+    #[serde(default)]
+    pub prediction: Option<Prediction>,
+}
+
+/// Mean anonymous resident memory of a process, from its start to the end of the run: the predicted value, and between
+/// which bounds a measurement is expected. Bytes, `lo <= mean <= hi`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prediction {
+    pub mean_bytes: u64,
+    pub lo_bytes: u64,
+    pub hi_bytes: u64,
 }
 
 /// How to undo what adopting the arm did.

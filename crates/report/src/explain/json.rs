@@ -72,6 +72,7 @@ pub fn json(explained: &Explained) -> Value {
         "diff": explained.diff.as_ref().map(diff_json),
         "processes": explained.others.iter().map(other_json).collect::<Vec<_>>(),
         "notes": explained.notes,
+        "remedies": explained.candidates(),
     })
 }
 

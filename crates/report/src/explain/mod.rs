@@ -18,6 +18,7 @@ use heap::memory_managers::Allocator;
 use memory::rank::Site;
 use observe::overhead::Overhead;
 use verdict::cause::{Case, CauseVerdict};
+use verdict::remedies::{Candidate, Named, candidates};
 
 /// One process, explained.
 #[derive(Debug, Clone)]
@@ -39,6 +40,17 @@ pub struct Explained {
     pub others: Vec<Other>,
     /// What the reader should know of how it was observed, a sentence each.
     pub notes: Vec<String>,
+}
+
+impl Explained {
+    /// What could be done about the cause, and the command that would test it.
+    pub fn candidates(&self) -> Vec<Candidate> {
+        let subject = Named {
+            pid: self.pid,
+            command: &self.command,
+        };
+        candidates(&self.case, &self.verdict, subject)
+    }
 }
 
 /// What the probe says of itself.

@@ -19,6 +19,7 @@ const CLASSES_SHOWN: usize = 5;
 const SITES_SHOWN: usize = 5;
 const FRAMES_SHOWN: usize = 6;
 const COLUMNS: usize = 96;
+const REMEDY_COLUMNS: usize = 80;
 
 /// The whole text, ending with a newline.
 pub fn text(explained: &Explained) -> String {
@@ -37,7 +38,30 @@ pub fn text(explained: &Explained) -> String {
     }
     diff(explained, &mut out);
     foot(explained, &mut out);
+    remedies(explained, &mut out);
     out
+}
+
+/// What could be done, each with its command.
+fn remedies(explained: &Explained, out: &mut String) {
+    let _ = writeln!(out, "\nremedies, and what would test them:");
+    for candidate in explained.candidates() {
+        let source = candidate.source.word();
+        let lines = [
+            ("  ", candidate.action),
+            ("      ", format!("{} ({source})", candidate.predicted)),
+        ];
+        for (indent, words) in lines {
+            let options = textwrap::Options::new(REMEDY_COLUMNS)
+                .initial_indent(indent)
+                .subsequent_indent("      ");
+            let _ = writeln!(out, "{}", textwrap::fill(&visible(&words), options));
+        }
+        if let Some(command) = candidate.command {
+            // Not folded: it is to be copied.
+            let _ = writeln!(out, "      {}", visible(&command));
+        }
+    }
 }
 
 fn head(explained: &Explained, out: &mut String) {

@@ -34,6 +34,8 @@ mod objects;
 pub mod owner;
 mod sentence;
 
+pub use heap::named;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};

@@ -3,12 +3,18 @@
 use std::path::Path;
 
 use super::subject::Plan;
+use experiment::file::redact::redact_command;
 use observe::fact::library::Libraries;
 use observe::fact::proof::{Answer, ProofReader, is_probe};
 use observe::proc::open::Folder;
 
 /// Of a file, so much is searched for a name.
 const SEARCH_BYTES_MAX: u64 = 64 << 20;
+
+/// A longer command line is left out: facts have 16 KiB of the trace.
+const COMMAND_BYTES_MAX: usize = 8 << 10;
+/// Variables by which a runtime chooses its allocator: an experiment needs them as they were.
+const RUNTIME_VARIABLES: &[&str] = &["PYTHONMALLOC", "PYTHONDEVMODE", "GODEBUG"];
 
 type Fact = (&'static str, String);
 
@@ -52,6 +58,35 @@ pub fn before(name: &str, plan: &Plan) -> Vec<Fact> {
     let set: Vec<String> = set.map(|(name, value)| format!("{name}={value}")).collect();
     if !set.is_empty() {
         facts.push(("settings", set.join("\t")));
+    }
+    facts.extend(again(plan));
+    facts
+}
+
+/// How to start it again, in an experiment: the command as a JSON list with its secrets hidden, its folder, and
+/// variables of runtimes.
+fn again(plan: &Plan) -> Vec<Fact> {
+    let mut command = redact_command(&plan.command);
+    if let Some(name) = command.first_mut()
+        && name.contains('/')
+    {
+        *name = plan.path.to_string_lossy().into_owned();
+    }
+    let text = serde_json::json!(command).to_string();
+    let mut facts = Vec::new();
+    if text.len() <= COMMAND_BYTES_MAX {
+        facts.push(("command", text));
+    }
+    if let Ok(folder) = std::env::current_dir() {
+        facts.push(("directory", folder.to_string_lossy().into_owned()));
+    }
+    let is_of_runtime = |(name, _): &(String, String)| RUNTIME_VARIABLES.contains(&name.as_str());
+    let set: Vec<String> = std::env::vars()
+        .filter(is_of_runtime)
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    if !set.is_empty() {
+        facts.push(("runtime", set.join("\t")));
     }
     facts
 }

@@ -48,7 +48,8 @@ Examples:
   highwater replay day.hwt --allocators all           its memory under each allocator";
 
 const EXIT_CODES: &str = "\
-The program keeps its terminal, and signals are passed on. A trace holds sizes, times and addresses, no contents.
+The program keeps its terminal, and signals are passed on. A trace holds sizes, times, addresses and the command line
+(what looks like a secret is hidden), no contents.
 
 Exit codes: the program's own, 128 and the signal's number where one ended it; 2 usage; 4 it could not be started or
 recorded.";

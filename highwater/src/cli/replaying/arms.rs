@@ -52,7 +52,7 @@ pub fn choose(trace: &Trace, choice: &Choice<'_>) -> anyhow::Result<Chosen> {
         let spec = find(&name)?;
         let library = ready(&spec, choice.quiet)?;
         for setting in settings {
-            let arm = Arm::with(library.clone(), spec.recipe(), &setting);
+            let arm = Arm::with(library.clone(), spec.recipe(), &[setting]);
             add(&mut chosen, arm.map_err(|error| Usage(error.to_string()))?);
         }
     }

@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 use super::Report;
 use super::text::{forecasts, problem};
-use replay::{End, alike};
+use replay::{End, Remedy, alike};
 
 const SCHEMA: &str = "highwater.replay/1";
 
 /// All of it.
 pub fn of(report: &Report) -> Value {
     let (trace, planned) = (&report.trace, &report.planned);
-    let rows = forecasts(report);
+    let rows = forecasts(&report.played, &report.trace);
     let arms = rows.iter().map(|(played, forecast)| {
         let unfinished = played.runs.iter().find(|ran| ran.end != End::Finished);
         json!({
@@ -57,8 +57,17 @@ pub fn of(report: &Report) -> Value {
         "recorded_anon_bytes": trace.samples.iter().map(|sample| sample.anon_bytes).collect::<Vec<_>>(),
         "arms": arms.collect::<Vec<_>>(),
         "cannot_be_told_apart": pairs,
+        "remedies": report.remedies.iter().map(|remedy| remedy_json(report, remedy)).collect::<Vec<_>>(),
         "not_seen": report.notes,
         "large_bytes": planned.unseen.large_bytes,
         "guessed_touch_bytes": planned.unseen.guessed_bytes,
     })
+}
+
+fn remedy_json(report: &Report, remedy: &Remedy) -> Value {
+    let mut value = json!(remedy);
+    value["arm"] = report.played[remedy.index].arm.name.as_str().into();
+    value["source"] = "replay".into();
+    value.as_object_mut().map(|all| all.remove("index"));
+    value
 }

@@ -1,8 +1,11 @@
 //! `highwater replay`: a recorded trace on other allocators, and what each would do to the program's memory.
 
 mod arms;
+mod experiment;
 mod json;
+mod remedies;
 mod runs;
+mod table;
 mod text;
 
 use std::path::PathBuf;
@@ -15,7 +18,7 @@ use clap::Args;
 
 use super::{exit, out, signals};
 use arms::{Choice, Chosen};
-use replay::Planned;
+use replay::{Planned, Remedy};
 use runs::Played;
 use trace::Trace;
 
@@ -36,6 +39,14 @@ pub struct ReplayArgs {
     /// Replays of each arm; their spread is printed
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
+    /// Replay usual settings of the recorded allocator and of the two best others as well, while this time lasts; 0s: no
+    /// settings
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = units::parse_seconds)]
+    budget: Duration,
+    /// Write an experiment that would prove it: the recorded command on its own allocator and on the best remedies. The
+    /// file must not exist
+    #[arg(long, value_name = "FILE")]
+    experiment: Option<PathBuf>,
     /// Longest time of one replay
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = units::parse_seconds)]
     timeout: Duration,
@@ -56,6 +67,7 @@ Examples:
   highwater replay server.hwt                         every allocator that is installed
   highwater replay server.hwt --allocators jemalloc,mimalloc@2.1.7
   highwater replay server.hwt --allocators glibc --set glibc:MALLOC_ARENA_MAX=1,2,4
+  highwater replay server.hwt --experiment proof.toml, then: highwater run proof.toml
   highwater allocators add jemalloc@5.3.0             one that is not installed yet";
 
 const EXIT_CODES: &str = "\
@@ -68,6 +80,8 @@ pub(super) struct Report {
     pub trace: Trace,
     pub planned: Planned,
     pub played: Vec<Played>,
+    /// Of the arms that finished, the least memory first.
+    pub remedies: Vec<Remedy>,
     pub check: Result<replay::SelfCheck, String>,
     pub notes: Vec<String>,
     pub repeat: u32,
@@ -87,11 +101,24 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
         quiet: args.quiet,
     };
     let chosen = arms::choose(&trace, &choice)?;
+    if let Some(path) = &args.experiment {
+        experiment::check(path, &trace)?;
+    }
     let interrupted = signals::flag(signals::ENDING)?;
     let report = play(args, trace, chosen, &interrupted, begun)?;
+    let written = match &args.experiment {
+        Some(path) => Some((path.as_path(), experiment::write(path, &report)?)),
+        None => None,
+    };
     match args.json {
         true => out::print(&format!("{:#}\n", json::of(&report)))?,
-        false => out::print(&text::of(&report))?,
+        false => {
+            let next = text::next(
+                &report,
+                written.as_ref().map(|(path, arms)| (*path, &arms[..])),
+            );
+            out::print(&format!("{}\n{next}", text::of(&report)))?;
+        }
     }
     let is_trusted = report.check.as_ref().is_ok_and(|check| check.is_trusted);
     Ok(ExitCode::from(if is_trusted {
@@ -104,7 +131,7 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
 fn play(
     args: &ReplayArgs,
     trace: Trace,
-    chosen: Chosen,
+    mut chosen: Chosen,
     interrupted: &AtomicBool,
     begun: Instant,
 ) -> anyhow::Result<Report> {
@@ -118,17 +145,27 @@ fn play(
         folder: folder.path(),
         limits: runs::limits(&trace, args.timeout, args.max_memory),
     };
-    let played = runs::all(&runner, chosen.arms, args.repeat, args.quiet, &is_over)?;
+    let first = std::mem::take(&mut chosen.arms);
+    let mut played = runs::all(&runner, first, args.repeat, args.quiet, &is_over)?;
+    let left = args.budget.saturating_sub(begun.elapsed());
+    let further = remedies::further(&played, &trace, planned.threads, args.repeat, left);
+    if !args.budget.is_zero() {
+        remedies::note(&further, &mut chosen);
+    }
+    let arms = further.arms.into_iter().map(|arm| (arm, false)).collect();
+    played.extend(runs::all(&runner, arms, args.repeat, args.quiet, &is_over)?);
     let check = match played.iter().find(|played| played.is_recorded) {
         Some(recorded) => replay::SelfCheck::of(&recorded.runs, &trace),
         None => Err(chosen.why_not_recorded.unwrap_or_default()),
     };
     let mut notes = chosen.notes;
     notes.extend(text::unseen(&trace, &planned));
+    let remedies = remedies::remedies(&text::forecasts(&played, &trace));
     Ok(Report {
         trace,
         planned,
         played,
+        remedies,
         check,
         notes,
         repeat: args.repeat,

@@ -1,22 +1,21 @@
-//! A replay as text: the self-check first, then the arms, what is not distinguished, and what could not be seen.
+//! A replay as text: the self-check first, what is wrong and what could not be seen, then the remedies.
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
+use std::path::Path;
 
 use super::Report;
 use super::runs::Played;
-use replay::{End, Forecast, Planned, Range, TRUSTED_CURVE_SHARE, TRUSTED_SHARE, alike};
+use super::table;
+use replay::{Against, End, Forecast, Planned, TRUSTED_CURVE_SHARE, TRUSTED_SHARE};
 use trace::Trace;
-use units::written::{ByteScale, bytes, count, counted, digits, percent, seconds};
+use units::written::{bytes, count, counted, percent, seconds};
 
 /// Columns of text.
-const WIDTH: usize = 100;
+pub const WIDTH: usize = 80;
 
 /// All of it.
 pub fn of(report: &Report) -> String {
-    let mut parts = vec![head(report), self_check(report), table(report)];
+    let mut parts = vec![head(report), self_check(report)];
     parts.extend(findings(report));
-    parts.extend(apart(report));
     if !report.notes.is_empty() {
         let notes = report.notes.iter().map(|note| item(note));
         parts.push(format!(
@@ -24,11 +23,12 @@ pub fn of(report: &Report) -> String {
             notes.collect::<Vec<_>>().join("\n")
         ));
     }
+    parts.push(table::of(report));
     parts.retain(|part| !part.is_empty());
     parts.join("\n\n") + "\n"
 }
 
-fn fill(text: &str) -> String {
+pub fn fill(text: &str) -> String {
     textwrap::fill(text, WIDTH)
 }
 
@@ -88,94 +88,38 @@ fn upper(text: &str) -> String {
 }
 
 /// Each arm with what it predicts; those that never finished have none.
-pub fn forecasts(report: &Report) -> Vec<(&Played, Option<Forecast>)> {
-    let played = report.played.iter();
+pub fn forecasts<'a>(played: &'a [Played], trace: &Trace) -> Vec<(&'a Played, Option<Forecast>)> {
     played
-        .map(|played| (played, Forecast::of(&played.runs, &report.trace)))
+        .iter()
+        .map(|played| (played, Forecast::of(&played.runs, trace)))
         .collect()
 }
 
-fn table(report: &Report) -> String {
-    let mut rows = forecasts(report);
-    let mean = |row: &(&Played, Option<Forecast>)| {
-        row.1.as_ref().map_or(f64::MAX, |f| f.mean_bytes.median)
+/// What to do next. `written`: the experiment file, and the arms in it.
+pub fn next(report: &Report, written: Option<(&Path, &[String])>) -> String {
+    let trace = report.trace.path.display();
+    let is_less = report.remedies.iter().any(|r| r.against == Against::Less);
+    let words = match written {
+        Some((path, arms)) => {
+            let list = arms.join(", ");
+            let path = path.display();
+            return format!(
+                "{}\n  highwater run {path}\n",
+                fill(&format!(
+                    "Written to {path}: {list}. Look at its [subject] and [load], then prove it:"
+                ))
+            );
+        }
+        None if is_less => "A replay predicts, an experiment proves:",
+        None => "No arm has distinguishably less memory. To check that on the real program:",
     };
-    rows.sort_by(|a, b| mean(a).total_cmp(&mean(b)));
-    let known = || rows.iter().filter_map(|(_, forecast)| forecast.as_ref());
-    let scale = ByteScale::of_column(known().flat_map(|f| [f.mean_bytes.median, f.peak_bytes.max]));
-    let recorded = rows.iter().find(|(played, _)| played.is_recorded);
-    let recorded = recorded
-        .and_then(|(_, forecast)| forecast.as_ref())
-        .map(|f| f.mean_bytes.median);
-    let mut table = Table::new();
-    table.load_style(NOTHING);
-    let unit = scale.word;
-    table.set_header([
-        "Arm (* recorded)".to_owned(),
-        format!("mean {unit} [range]"),
-        "x recorded".to_owned(),
-        format!("end {unit}"),
-        format!("peak {unit}"),
-        "faults k".to_owned(),
-        "CPU s".to_owned(),
-        "system".to_owned(),
-    ]);
-    for (played, forecast) in &rows {
-        table.add_row(row(played, forecast.as_ref(), scale, recorded));
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    if let Some(column) = table.column_mut(0) {
-        column.set_padding((0, 1));
-    }
-    let lines: Vec<String> = table
-        .lines()
-        .map(|line| line.trim_end().to_owned())
-        .collect();
-    let title = "Predicted anonymous memory of the process. CPU and faults are the replay's alone.";
-    format!("{title}\n\n{}", lines.join("\n"))
+    format!(
+        "{}\n  highwater replay {trace} --experiment proof.toml\n  highwater run proof.toml\n",
+        fill(words)
+    )
 }
 
-fn row(
-    played: &Played,
-    forecast: Option<&Forecast>,
-    scale: ByteScale,
-    recorded: Option<f64>,
-) -> Vec<String> {
-    let star = if played.is_recorded { " *" } else { "" };
-    let name = format!("{}{star}", played.arm.name);
-    let Some(forecast) = forecast else {
-        let mut row = vec![name, how(played)];
-        row.resize(8, String::new());
-        return row;
-    };
-    let number = |value: f64| scale.number(value);
-    let ranged = |range: Range| match range.min < range.max {
-        true => format!(
-            "{} [{}, {}]",
-            number(range.median),
-            number(range.min),
-            number(range.max)
-        ),
-        false => number(range.median),
-    };
-    let cpu = (forecast.user_ns.median + forecast.system_ns.median) / 1e9;
-    vec![
-        name,
-        ranged(forecast.mean_bytes),
-        recorded.map_or("-".to_owned(), |recorded| {
-            digits(forecast.mean_bytes.median / recorded)
-        }),
-        number(forecast.end_bytes.median),
-        number(forecast.peak_bytes.median),
-        digits(forecast.minor_faults.median / 1e3),
-        digits(cpu),
-        digits(forecast.system_ns.median / 1e9),
-    ]
-}
-
-fn how(played: &Played) -> String {
+pub fn how(played: &Played) -> &'static str {
     match played.runs.last().map(|ran| &ran.end) {
         Some(End::Crashed(_)) => "crashed",
         Some(End::TooLarge) => "too large",
@@ -183,7 +127,6 @@ fn how(played: &Played) -> String {
         Some(End::NotTheArm(_)) => "not loaded",
         _ => "did not run",
     }
-    .to_owned()
 }
 
 /// What is wrong with an arm.
@@ -253,42 +196,6 @@ pub fn problem(end: &End, done_share: f64) -> String {
         End::Refused(why) => format!("was not replayed: {why}"),
         End::NotTheArm(path) => format!("was not replayed: malloc was answered by {path}"),
     }
-}
-
-/// Arms that the replay does not tell apart: in the order of their memory, the longest rows of which every pair is
-/// alike.
-fn apart(report: &Report) -> Option<String> {
-    let rows = forecasts(report);
-    let mut rows: Vec<_> = rows
-        .iter()
-        .filter_map(|(played, f)| Some((played.arm.name.as_str(), f.as_ref()?)))
-        .collect();
-    rows.sort_by(|a, b| a.1.mean_bytes.median.total_cmp(&b.1.mean_bytes.median));
-    let mut lines = Vec::new();
-    let mut covered = 0;
-    for start in 0..rows.len() {
-        let fits = |end: &usize| {
-            rows[start..*end]
-                .iter()
-                .all(|(_, f)| alike(f, rows[*end].1))
-        };
-        let end = (start + 1..rows.len())
-            .take_while(fits)
-            .last()
-            .unwrap_or(start);
-        if end > start && end + 1 > covered {
-            let names: Vec<&str> = rows[start..=end].iter().map(|(name, _)| *name).collect();
-            lines.push(item(&names.join(", ")));
-            covered = end + 1;
-        }
-    }
-    (!lines.is_empty()).then(|| {
-        let title = format!(
-            "Not distinguished (mean memory within {} of each other, or their replays overlap)",
-            percent(TRUSTED_SHARE)
-        );
-        format!("{title}\n{}", lines.join("\n"))
-    })
 }
 
 /// What the replay could not see.

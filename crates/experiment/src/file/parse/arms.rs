@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::values::{command, environment, placeholders};
 use super::{Context, NAME_BYTES_MAX};
-use crate::file::Arm;
 use crate::file::placeholder::Moment;
 use crate::file::syntax::fields::Fields;
 use crate::file::syntax::problem::{Place, Placed};
 use crate::file::syntax::tree::Table;
+use crate::file::{Arm, Prediction};
 use units::wording::quoted;
 
 /// More arms than that cannot be told apart in one chart, nor run on one machine.
@@ -20,6 +20,7 @@ const KEYS: &[&str] = &[
     "arguments",
     "command",
     "curve",
+    "prediction",
 ];
 /// What an arm runs unless it says otherwise: the program as it comes, whatever it is linked with.
 const ALLOCATOR: &str = "";
@@ -75,11 +76,42 @@ fn one(table: &Table, place: Place, context: &Context) -> Placed<Arm> {
             .collect(),
         command: command(&fields, "command", Moment::BeforeStart, context.faults),
         curve: fields.text("curve").map(|curve| curve.value),
+        prediction: prediction(&fields, context),
     };
     Placed {
         value: arm,
         place: name.place,
     }
+}
+
+/// `prediction = { mean = "53MiB", lo = "48MiB", hi = "59MiB" }`.
+fn prediction(fields: &Fields, context: &Context) -> Option<Prediction> {
+    const KEYS: &[&str] = &["mean", "lo", "hi"];
+    let (table, place) = fields.table("prediction")?;
+    let own = Fields::new(table, place, "`prediction`", KEYS, context.faults);
+    if let Some(absent) = KEYS.iter().find(|key| !own.has(key)) {
+        let message = format!("`prediction` has no `{absent}`");
+        let example = "prediction = { mean = \"53MiB\", lo = \"48MiB\", hi = \"59MiB\" }";
+        context.faults.note_with_help(place, message, example);
+        return None;
+    }
+    let bytes = |key| own.bytes(key).map(|bytes| bytes.value);
+    let prediction = Prediction {
+        mean_bytes: bytes("mean")?,
+        lo_bytes: bytes("lo")?,
+        hi_bytes: bytes("hi")?,
+    };
+    let Prediction {
+        mean_bytes,
+        lo_bytes,
+        hi_bytes,
+    } = prediction;
+    if lo_bytes > mean_bytes || mean_bytes > hi_bytes {
+        let message = "`prediction` has `mean` outside of `lo` to `hi`";
+        context.faults.note(place, message);
+        return None;
+    }
+    Some(prediction)
 }
 
 fn name(fields: &Fields, context: &Context) -> Placed<String> {
