@@ -248,7 +248,7 @@ fn retention(case: &Case, subject: Named<'_>) -> Vec<Candidate> {
 }
 
 fn is_glibc(case: &Case) -> bool {
-    let mut allocators = case.inhabitants.allocators.iter();
+    let mut allocators = case.managers.allocators.iter();
     allocators.all(|allocator| allocator.name == "glibc")
 }
 

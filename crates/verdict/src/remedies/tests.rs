@@ -37,7 +37,7 @@ fn of(cause: Cause, case: &Case) -> Vec<Candidate> {
         confidence: 0.9,
         sentence: String::new(),
         next_step: String::new(),
-        doubts: Vec::new(),
+        limitations: Vec::new(),
         undecided: false,
     };
     let subject = Named {
@@ -102,10 +102,10 @@ fn of_one_thread_no_arenas_and_of_another_allocator_no_glibc_settings() {
     single.threads_last = 1;
     assert_eq!(of(Cause::Retention, &single).len(), 2);
     let mut other = case(Sight::Sees);
-    other.inhabitants.allocators = vec![heap::inhabitants::Allocator {
+    other.managers.allocators = vec![heap::memory_managers::Allocator {
         name: "jemalloc".into(),
         version: None,
-        how: heap::inhabitants::How::Preloaded,
+        how: heap::memory_managers::How::Preloaded,
         path: String::new(),
         inside_program: false,
     }];
@@ -139,7 +139,7 @@ fn what_is_undecided_has_one_command() {
         confidence: 0.2,
         sentence: String::new(),
         next_step: String::new(),
-        doubts: Vec::new(),
+        limitations: Vec::new(),
         undecided: true,
     };
     let subject = Named {
