@@ -12,7 +12,8 @@ use units::written::{bytes, bytes_interval, bytes_per_hour, percent};
 
 /// Standard errors of a site's growth on both sides: 95 of 100 intervals hold the truth.
 const ERRORS: f64 = 1.96;
-/// Restarts further apart than this are no remedy for what was seen in minutes.
+/// Restarts closer together are no way to run a service, and further apart no remedy for what was seen in minutes.
+const RESTART_H_MIN: f64 = 1.0;
 const RESTART_H_MAX: f64 = 24.0 * 14.0;
 /// A restart is due when resident memory has grown to so many times what it is.
 const RESTART_FACTOR: f64 = 2.0;
@@ -121,16 +122,21 @@ fn nothing(predicted: String, source: Source) -> Candidate {
 /// The command that observes the process again.
 fn again(case: &Case, subject: Named<'_>, duration_s: f64) -> String {
     let duration = format!("--duration {:.0}s", duration_s.max(60.0));
-    match case.sight {
-        Sight::NotAsked => format!("sudo highwater explain {duration} --pid {}", subject.pid),
-        _ => format!("highwater explain {duration} -- {}", subject.command),
+    match is_attached(case) {
+        true => format!("sudo highwater explain {duration} --pid {}", subject.pid),
+        false => format!("highwater explain {duration} -- {}", subject.command),
     }
+}
+
+/// Whether the program ran before highwater came.
+fn is_attached(case: &Case) -> bool {
+    case.sight == Sight::NotAsked || case.traps.is_some_and(|traps| !traps.at_start)
 }
 
 fn decide(case: &Case, subject: Named<'_>) -> Candidate {
     Candidate {
         action: "observe longer".to_owned(),
-        predicted: "the cause is not decided, so no remedy can be named yet".to_owned(),
+        predicted: "what is to be fixed is not known yet".to_owned(),
         effect: None,
         source: Source::Account,
         command: Some(again(case, subject, LONGER * case.observed_s)),
@@ -139,12 +145,12 @@ fn decide(case: &Case, subject: Named<'_>) -> Candidate {
 
 /// What replays or runs the program under other allocators: a running process cannot be recorded.
 fn tries(case: &Case, subject: Named<'_>) -> String {
-    match case.sight {
-        Sight::NotAsked => {
+    match is_attached(case) {
+        true => {
             let pid = subject.pid;
             format!("highwater init --pid {pid} > try.toml, then highwater run try.toml")
         }
-        _ => format!(
+        false => format!(
             "highwater record --out try.hwt -- {}, then highwater replay try.hwt",
             subject.command
         ),
@@ -181,22 +187,21 @@ fn leak(case: &Case, sites: &[Site], subject: Named<'_>) -> Vec<Candidate> {
             command: Some(again(case, subject, case.observed_s)),
         }
     });
-    fixed.into_iter().chain(restart(case, subject)).collect()
+    // Growth at no certain site: more samples name it.
+    let first = fixed.unwrap_or_else(|| decide(case, subject));
+    [first].into_iter().chain(restart(case, subject)).collect()
 }
 
-/// Until memory has doubled at the present rate.
+/// By when memory has doubled at the present rate.
 fn restart(case: &Case, subject: Named<'_>) -> Option<Candidate> {
     let rss = case
         .rss
         .filter(|rss| rss.still && rss.slope_per_hour > 0.0)?;
     let now = case.account.rss_bytes;
-    let hours = ((RESTART_FACTOR - 1.0) * now / rss.slope_per_hour).min(RESTART_H_MAX);
-    let every = match hours {
-        hours if hours >= 2.0 => format!("{} h", hours.floor()),
-        hours => format!("{} min", (hours * 60.0).floor().max(1.0)),
-    };
+    let hours = (RESTART_FACTOR - 1.0) * now / rss.slope_per_hour;
+    let hours = hours.clamp(RESTART_H_MIN, RESTART_H_MAX).floor();
     Some(Candidate {
-        action: format!("until then restart it every {every}"),
+        action: format!("restart it every {hours} h, until it is fixed"),
         predicted: format!(
             "resident memory stays below {}, if it goes on growing by {}",
             bytes(now + hours * rss.slope_per_hour),

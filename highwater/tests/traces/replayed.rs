@@ -20,6 +20,8 @@ fn a_recorded_program_is_reproduced_and_tried_with_settings() {
         "glibc:MALLOC_ARENA_MAX=1",
         "--repeat",
         "2",
+        "--budget",
+        "0s",
         "--json",
     ];
     let replayed = run(folder.path(), &words);

@@ -74,7 +74,7 @@ fn a_leak_is_fixed_at_its_site_and_a_restart_holds_the_level() {
     assert!((effect.lo / MIB - 60.0 * 0.804).abs() < 1e-6, "{effect:?}");
     assert!((effect.hi / MIB - 60.0 * 1.196).abs() < 1e-6, "{effect:?}");
     // 120 MiB that grow by 60 MiB an hour have doubled after two.
-    assert_eq!(all[1].action, "until then restart it every 2 h");
+    assert_eq!(all[1].action, "restart it every 2 h, until it is fixed");
     assert!(all[1].predicted.contains("240 MiB"), "{}", all[1].predicted);
     assert_eq!(
         all[0].command.as_deref(),

@@ -35,7 +35,8 @@ pub fn check(path: &Path, trace: &Trace) -> anyhow::Result<()> {
         return Err(Usage(format!("{shown}: its folder is not there")).into());
     }
     if command(trace).is_none() {
-        let words = "the trace does not say how its program was started (an earlier highwater made it): record it again";
+        let words = "the trace does not say how its program was started (an earlier highwater made it): record it \
+            again";
         return Err(Usage(words.to_owned()).into());
     }
     Ok(())

@@ -7,6 +7,7 @@ mod remedies;
 mod runs;
 mod table;
 mod text;
+mod wording;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,8 +40,8 @@ pub struct ReplayArgs {
     /// Replays of each arm; their spread is printed
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
-    /// Replay usual settings of the recorded allocator and of the two best others as well, while this time lasts; 0s: no
-    /// settings
+    /// Replay usual settings of the recorded allocator and of the two best others as well, while this time lasts;
+    /// 0s: no settings
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = units::parse_seconds)]
     budget: Duration,
     /// Write an experiment that would prove it: the recorded command on its own allocator and on the best remedies. The

@@ -2,7 +2,7 @@
 
 use super::Report;
 use super::runs::Played;
-use super::text::{fill, how};
+use super::wording::{fill, how};
 use replay::{INTERVAL_SHARE, Remedy, TRUSTED_SHARE};
 use units::written::{ByteScale, counted, digits, percent};
 

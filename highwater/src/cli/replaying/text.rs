@@ -5,12 +5,10 @@ use std::path::Path;
 use super::Report;
 use super::runs::Played;
 use super::table;
+use super::wording::{WIDTH, fill};
 use replay::{Against, End, Forecast, Planned, TRUSTED_CURVE_SHARE, TRUSTED_SHARE};
 use trace::Trace;
 use units::written::{bytes, count, counted, percent, seconds};
-
-/// Columns of text.
-pub const WIDTH: usize = 80;
 
 /// All of it.
 pub fn of(report: &Report) -> String {
@@ -26,10 +24,6 @@ pub fn of(report: &Report) -> String {
     parts.push(table::of(report));
     parts.retain(|part| !part.is_empty());
     parts.join("\n\n") + "\n"
-}
-
-pub fn fill(text: &str) -> String {
-    textwrap::fill(text, WIDTH)
 }
 
 fn item(text: &str) -> String {
@@ -117,16 +111,6 @@ pub fn next(report: &Report, written: Option<(&Path, &[String])>) -> String {
         "{}\n  highwater replay {trace} --experiment proof.toml\n  highwater run proof.toml\n",
         fill(words)
     )
-}
-
-pub fn how(played: &Played) -> &'static str {
-    match played.runs.last().map(|ran| &ran.end) {
-        Some(End::Crashed(_)) => "crashed",
-        Some(End::TooLarge) => "too large",
-        Some(End::TooLong) => "too long",
-        Some(End::NotTheArm(_)) => "not loaded",
-        _ => "did not run",
-    }
 }
 
 /// What is wrong with an arm.
