@@ -16,7 +16,11 @@ const PAGE: u64 = 1 << PAGE_BITS;
 /// Pages of an arena, in which the runtime reserves addresses: 64 MiB.
 const ARENA_PAGES: usize = 8192;
 /// Addresses of user space: 47 bits on x86_64, 48 on aarch64.
-const ADDRESS_MAX: u64 = 1 << 48;
+const ADDRESS_MAX: u64 = if cfg!(target_arch = "x86_64") {
+    1 << 47
+} else {
+    1 << 48
+};
 /// Arenas between the lowest and the highest: 16 TiB of addresses.
 const ARENAS_MAX: u64 = 1 << 18;
 /// Of the list of spans; more are not believed.
