@@ -10,14 +10,14 @@
 //! duration: a JVM that ends before that would write a file into its working directory.
 
 use std::os::fd::OwnedFd;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 
 use super::exchange::Listener;
 use super::jfr::{Sample, parse_samples};
-use super::target::refused;
+use super::target::{Target, refused};
 use super::trigger::User;
 use crate::Error;
 
@@ -26,6 +26,9 @@ const FILE_BYTES_MAX: u64 = 32 << 20;
 /// For which the program is stopped when a recording is started. Measured with JDK 11 to 25 on two processors: 30 to
 /// 100 ms, at a load of 13.
 pub(super) const START: Duration = Duration::from_millis(100);
+/// For the command that ends one.
+const STOPPING: Duration = Duration::from_secs(5);
+const REPLY_BYTES: usize = 1 << 20;
 const SETTINGS: &str = "settings.jfc";
 const RECORDING: &str = "recording.jfr";
 
@@ -43,10 +46,14 @@ impl Recording {
         folder.write(SETTINGS, settings(search).as_bytes())?;
         let name = folder.name.clone();
         let path = format!("/tmp/{name}/{SETTINGS}");
-        let reply = listener.diagnose(&format!(
-            "JFR.start name={name} settings={path} disk=false dumponexit=false"
-        ))?;
-        expect(&reply, "Started recording")?;
+        let command = format!("JFR.start name={name} settings={path} disk=false dumponexit=false");
+        let reply = listener.diagnose(&command);
+        let started = reply.and_then(|reply| expect(&reply, "Started recording"));
+        if let Err(error) = started {
+            // Where the answer did not come in time, the JVM may start it all the same.
+            let _ = Stopping::of(listener.target).stop(&name);
+            return Err(error);
+        }
         Ok(Recording { name, folder })
     }
 
@@ -67,8 +74,25 @@ impl Recording {
             .ok_or_else(|| Error::Inconsistent("its recording is not in the format of JFR".into()))
     }
 
-    pub(super) fn stop(self, listener: &Listener) -> Result<(), Error> {
-        let reply = listener.diagnose(&format!("JFR.stop name={}", self.name))?;
+    pub(super) fn stop(self, target: &Target) -> Result<(), Error> {
+        Stopping::of(target).stop(&self.name)
+    }
+}
+
+/// Ends a recording, whatever time the observation has left.
+struct Stopping<'a>(Listener<'a>);
+
+impl Stopping<'_> {
+    fn of(target: &Target) -> Stopping<'_> {
+        Stopping(Listener {
+            target,
+            deadline: Instant::now() + STOPPING,
+            bytes_max: REPLY_BYTES,
+        })
+    }
+
+    fn stop(&self, name: &str) -> Result<(), Error> {
+        let reply = self.0.diagnose(&format!("JFR.stop name={name}"))?;
         expect(&reply, "Stopped recording")
     }
 }

@@ -1,6 +1,6 @@
 //! When the recording runs that tells what holds objects, and what its search took.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::Jvm;
 use super::counters::Counters;
@@ -10,10 +10,6 @@ use super::jfr::Sample;
 use super::paused::Stops;
 use super::recording::Recording;
 use crate::{Error, Holder, Limits, Search};
-
-/// For the commands that stop a recording.
-const STOPPING: Duration = Duration::from_secs(5);
-const REPLY_BYTES: usize = 1 << 20;
 
 /// The recording of one JVM, and the last search in it.
 #[derive(Debug, Default)]
@@ -97,13 +93,8 @@ impl Jvm {
         let Some(recording) = self.searched.recording.take() else {
             return Ok(());
         };
-        let listener = Listener {
-            target: &self.target,
-            deadline: Instant::now() + STOPPING,
-            bytes_max: REPLY_BYTES,
-        };
         let name = recording.name().to_owned();
-        match recording.stop(&listener) {
+        match recording.stop(&self.target) {
             Err(Error::Gone) | Ok(()) => Ok(()),
             Err(error) => Err(Error::Refused(format!(
                 "the recording {name} of JDK Flight Recorder, which highwater started, may still run (end it with jcmd \

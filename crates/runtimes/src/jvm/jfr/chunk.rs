@@ -16,6 +16,9 @@ const HEADER_BYTES: usize = 68;
 /// Values of pools and events that are kept, 32 bytes and more each.
 const VALUES_MAX: usize = 2_000_000;
 const CHECKPOINTS_MAX: usize = 10_000;
+/// Texts that are read, in sizes of the chunk: a character takes up to three times its bytes there, and a hostile chunk
+/// may have the same ones read over and over.
+const TEXTS_MAX: usize = 4;
 const DEPTH_MAX: usize = 16;
 
 /// A value of a field.
@@ -37,6 +40,7 @@ pub struct Chunk<'a> {
     pub classes: HashMap<u64, Class>,
     pools: HashMap<(u64, u64), Value>,
     values: usize,
+    text_bytes: usize,
 }
 
 /// The bytes of the chunk at the start, and those behind it. `None`: there is no whole chunk.
@@ -61,6 +65,7 @@ impl<'a> Chunk<'a> {
             classes,
             pools: HashMap::new(),
             values: 0,
+            text_bytes: 0,
         };
         let mut checkpoint = at(16)?;
         for _ in 0..CHECKPOINTS_MAX {
@@ -137,13 +142,17 @@ impl<'a> Chunk<'a> {
         Some(Value::Fields(class, values))
     }
 
-    fn string(&self, cursor: &mut Cursor, class: u64) -> Option<Value> {
+    fn string(&mut self, cursor: &mut Cursor, class: u64) -> Option<Value> {
         let mut ahead = *cursor;
         if ahead.byte()? == 2 {
             *cursor = ahead;
             return cursor.number().map(|number| Value::Pooled(class, number));
         }
         let text = cursor.text()?;
+        self.text_bytes += text.as_ref().map_or(0, String::len);
+        if self.text_bytes > TEXTS_MAX * self.bytes.len() {
+            return None;
+        }
         Some(text.map_or(Value::Nothing, Value::Text))
     }
 

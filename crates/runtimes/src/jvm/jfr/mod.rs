@@ -8,3 +8,6 @@ mod metadata;
 mod samples;
 
 pub(super) use samples::{Link, Sample, Via, parse_samples};
+
+#[cfg(test)]
+mod tests;
