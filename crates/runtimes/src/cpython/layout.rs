@@ -3,6 +3,8 @@
 //! Offsets are of 64-bit release builds with the GIL, taken with `offsetof` from the headers of each version. A branch
 //! that is released does not change them. What all versions have in the same place is a constant.
 
+mod versions;
+
 use observe::fact::memory::Memory;
 
 /// Of every object.
@@ -150,195 +152,6 @@ pub struct FunctionLayout {
     pub module: u64,
 }
 
-const CODE_3_8: CodeLayout = CodeLayout {
-    names: 64,
-    file: 104,
-    name: 112,
-    qualified_name: None,
-    first_line: 40,
-    stack: 32,
-    locals: 28,
-    local_names: [72, 88, 80],
-    byte_code: 48,
-};
-const CODE_3_11: CodeLayout = CodeLayout {
-    names: 32,
-    file: 112,
-    name: 120,
-    qualified_name: Some(128),
-    first_line: 72,
-    stack: 68,
-    locals: 76,
-    local_names: [96, 0, 0],
-    byte_code: 184,
-};
-const CODE_3_12: CodeLayout = CodeLayout {
-    first_line: 68,
-    stack: 64,
-    locals: 72,
-    byte_code: 192,
-    ..CODE_3_11
-};
-const CODE_3_13: CodeLayout = CodeLayout {
-    byte_code: 200,
-    ..CODE_3_12
-};
-const CODE_3_14: CodeLayout = CodeLayout {
-    byte_code: 208,
-    ..CODE_3_12
-};
-
-const FUNCTION_3_8: FunctionLayout = FunctionLayout {
-    code: 16,
-    globals: 24,
-    defaults: 32,
-    keyword_defaults: 40,
-    closure: 48,
-    qualified_name: 104,
-    module: 88,
-};
-const FUNCTION_3_10: FunctionLayout = FunctionLayout {
-    code: 48,
-    globals: 16,
-    defaults: 56,
-    keyword_defaults: 64,
-    closure: 72,
-    qualified_name: 40,
-    module: 104,
-};
-
-const FRAME_3_8: FrameLayout = FrameLayout {
-    code: 32,
-    previous: 24,
-    locals: 360,
-    owner: None,
-};
-const FRAME_3_11: FrameLayout = FrameLayout {
-    code: 32,
-    previous: 48,
-    locals: 72,
-    owner: Some(69),
-};
-const FRAME_3_12: FrameLayout = FrameLayout {
-    code: 0,
-    previous: 8,
-    locals: 72,
-    owner: Some(70),
-};
-
-const LAYOUT_3_8: Layout = Layout {
-    minor: 8,
-    interpreters: 32,
-    next_interpreter: 0,
-    threads: 8,
-    gc: 344,
-    gc_permanent: 104,
-    gc_stats: 128,
-    gc_collecting: 200,
-    interpreter_bytes: 2_720,
-    next_thread: 8,
-    thread_frame: 24,
-    current_frame: None,
-    thread_bytes: 264,
-    thread_dict: 152,
-    frame: FRAME_3_8,
-    code: CODE_3_8,
-    function: FUNCTION_3_8,
-    generator_frame: 16,
-    cached_keys: 872,
-    qualified_name: 864,
-    tuple_items: 24,
-    str_bytes: [48, 72, 80],
-    pool_bytes: 4_096,
-};
-const LAYOUT_3_9: Layout = Layout {
-    minor: 9,
-    gc: 616,
-    interpreter_bytes: 5_656,
-    cached_keys: 864,
-    qualified_name: 856,
-    ..LAYOUT_3_8
-};
-const LAYOUT_3_10: Layout = Layout {
-    minor: 10,
-    interpreter_bytes: 113_528,
-    thread_bytes: 280,
-    frame: FrameLayout {
-        locals: 352,
-        ..FRAME_3_8
-    },
-    function: FUNCTION_3_10,
-    cached_keys: 872,
-    qualified_name: 864,
-    pool_bytes: 16_384,
-    ..LAYOUT_3_9
-};
-const LAYOUT_3_11: Layout = Layout {
-    minor: 11,
-    interpreters: 40,
-    threads: 16,
-    gc: 648,
-    interpreter_bytes: 107_752,
-    thread_frame: 56,
-    current_frame: Some(8),
-    thread_bytes: 360,
-    thread_dict: 128,
-    frame: FRAME_3_11,
-    code: CODE_3_11,
-    generator_frame: 80,
-    ..LAYOUT_3_10
-};
-const LAYOUT_3_12: Layout = Layout {
-    minor: 12,
-    threads: 72,
-    gc: 112,
-    interpreter_bytes: 383_552,
-    current_frame: Some(0),
-    thread_bytes: 288,
-    thread_dict: 112,
-    frame: FRAME_3_12,
-    code: CODE_3_12,
-    generator_frame: 72,
-    cached_keys: 880,
-    qualified_name: 872,
-    str_bytes: [40, 56, 64],
-    ..LAYOUT_3_11
-};
-const LAYOUT_3_13: Layout = Layout {
-    minor: 13,
-    interpreters: 632,
-    next_interpreter: 7_264,
-    threads: 7_344,
-    gc: 7_400,
-    interpreter_bytes: 194_968,
-    thread_frame: 72,
-    current_frame: None,
-    thread_bytes: 304,
-    thread_dict: 128,
-    code: CODE_3_13,
-    ..LAYOUT_3_12
-};
-/// The collector's lists are in the same place with the incremental collector (3.14.0) and without (3.14.10).
-const LAYOUT_3_14: Layout = Layout {
-    minor: 14,
-    interpreters: 808,
-    next_interpreter: 7_272,
-    gc: 7_408,
-    gc_permanent: 96,
-    gc_stats: 120,
-    gc_collecting: 192,
-    interpreter_bytes: 225_864,
-    thread_bytes: 832,
-    frame: FrameLayout {
-        locals: 80,
-        owner: Some(74),
-        ..FRAME_3_12
-    },
-    code: CODE_3_14,
-    tuple_items: 32,
-    ..LAYOUT_3_13
-};
-
 /// Of `_Py_DebugOffsets`, which stands at the start of `_PyRuntime` since 3.13.
 const COOKIE: &[u8; 8] = b"xdebugpy";
 const DEBUG_FREE_THREADED: u64 = 16;
@@ -368,13 +181,13 @@ impl Layout {
     /// `None`: a version that is not known.
     pub fn of(minor: u8) -> Option<Layout> {
         match minor {
-            8 => Some(LAYOUT_3_8),
-            9 => Some(LAYOUT_3_9),
-            10 => Some(LAYOUT_3_10),
-            11 => Some(LAYOUT_3_11),
-            12 => Some(LAYOUT_3_12),
-            13 => Some(LAYOUT_3_13),
-            14 => Some(LAYOUT_3_14),
+            8 => Some(versions::LAYOUT_3_8),
+            9 => Some(versions::LAYOUT_3_9),
+            10 => Some(versions::LAYOUT_3_10),
+            11 => Some(versions::LAYOUT_3_11),
+            12 => Some(versions::LAYOUT_3_12),
+            13 => Some(versions::LAYOUT_3_13),
+            14 => Some(versions::LAYOUT_3_14),
             _ => None,
         }
     }
@@ -443,7 +256,10 @@ mod tests {
         let layout = Layout::of(13).unwrap().corrected(&made, 0x1000);
         assert_eq!((layout.interpreters, layout.gc), (640, 7_400));
         assert!(!is_free_threaded(&made, 0x1000));
-        assert_eq!(Layout::of(13).unwrap().corrected(&made, 8), LAYOUT_3_13);
+        assert_eq!(
+            Layout::of(13).unwrap().corrected(&made, 8),
+            versions::LAYOUT_3_13
+        );
         let bytes = [&made.bytes[..88], &7_500_u64.to_le_bytes(), &[0; 400]].concat();
         let made = Made { at: 0x1000, bytes };
         assert_eq!(Layout::of(14).unwrap().corrected(&made, 0x1000).gc, 7_500);
