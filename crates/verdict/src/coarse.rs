@@ -76,7 +76,7 @@ pub struct Scaled {
     pub readings: f64,
 }
 
-/// A coarse fit of the bins: a sparse choice of shapes, enough to compare ways to look at the same bins.
+/// A coarse fit of the bins: a sparse choice of shapes, enough to compare segmentations of the same bins.
 pub struct CoarseFit {
     scaled: Scaled,
     shapes: Shapes,

@@ -104,8 +104,28 @@ pub fn candidates(case: &Case, verdict: &CauseVerdict, subject: Named<'_>) -> Ve
             ),
             Source::Account,
         )],
-        Cause::Flat => vec![nothing("nothing grows".to_owned(), Source::Account)],
+        Cause::Flat => vec![flat(case)],
         Cause::Blind => vec![decide(case, subject)],
+    }
+}
+
+fn flat(case: &Case) -> Candidate {
+    let Some(mapped) = case.unseen_bytes() else {
+        return nothing("nothing grows".to_owned(), Source::Account);
+    };
+    Candidate {
+        action: "start it with the probe".to_owned(),
+        predicted: format!(
+            "tells how much of {} in mappings is in use; the rest could come back",
+            bytes(mapped)
+        ),
+        effect: Some(Effect {
+            lo: 0.0,
+            hi: mapped,
+            unit: Unit::Bytes,
+        }),
+        source: Source::Account,
+        command: Some(case.restart.clone()),
     }
 }
 
@@ -254,7 +274,7 @@ fn retention(case: &Case, subject: Named<'_>) -> Vec<Candidate> {
 
 fn is_glibc(case: &Case) -> bool {
     let mut allocators = case.managers.allocators.iter();
-    allocators.all(|allocator| allocator.name == "glibc")
+    !case.managers.is_musl && allocators.all(|allocator| allocator.name == "glibc")
 }
 
 fn stacks(case: &Case, subject: Named<'_>) -> Vec<Candidate> {

@@ -127,11 +127,11 @@ fn flat(case: &Case) -> CauseVerdict {
         Sight::Sees => format!(", the live heap {}", bytes(case.account.live)),
         _ => String::new(),
     };
-    let unseen = unseen(case).filter(|_| !few);
-    let of_it = unseen.map_or_else(String::new, |bytes_of| {
+    let unseen = case.unseen_bytes().filter(|_| !few);
+    let of_it = unseen.map_or_else(String::new, |mapped| {
         format!(
-            ", and {} of it was mapped before highwater came: how much of that is in use is not known",
-            bytes(bytes_of)
+            "; of {} in mappings only what was allocated since is counted, so how much is in use is not known",
+            bytes(mapped)
         )
     });
     let sentence = format!(
@@ -159,13 +159,15 @@ fn flat(case: &Case) -> CauseVerdict {
     }
 }
 
-/// Bytes in the mappings of an allocator without headers that can be walked, of which uprobes tell only what was
-/// allocated since they were put on; where that is most of RSS.
-fn unseen(case: &Case) -> Option<f64> {
-    let began_midway = |traps: &Traps| !traps.at_start && !traps.has_headers();
-    case.traps.filter(began_midway)?;
-    let bytes = case.account.anonymous;
-    (bytes > HOLDS * case.account.rss_bytes && bytes > HOLDS_BYTES_MIN).then_some(bytes)
+impl Case {
+    /// Bytes in mappings, where they are most of RSS, in a process whose allocator has no headers that can be walked:
+    /// uprobes tell only what was allocated since they were put on.
+    pub(crate) fn unseen_bytes(&self) -> Option<f64> {
+        let began_midway = |traps: &Traps| !traps.at_start && !traps.has_headers();
+        self.traps.filter(began_midway)?;
+        let mapped = self.account.anonymous;
+        (mapped > HOLDS * self.account.rss_bytes && mapped > HOLDS_BYTES_MIN).then_some(mapped)
+    }
 }
 
 /// RSS rises, and no part of it does for certain.
