@@ -14,7 +14,7 @@ use record::run::Machine;
 use record::{Folder, NewProcess, ReadOptions, Reader, Recorder, SnapshotId, export};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Metrics of one snapshot of one process: all of /proc at the full rate, smaps every tenth look.
+/// Metrics of one snapshot of one process: all of /proc at the full rate, smaps at every tenth.
 const SLOW_EVERY: i64 = 10;
 const SLOW: &[&str] = &[
     metric::PSS.name,

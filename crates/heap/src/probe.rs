@@ -90,7 +90,7 @@ pub struct Region {
     pub shared: bool,
     /// Called by the allocator behind the probe.
     pub by_allocator: bool,
-    /// Given by the break, in the midst of glibc's own heap.
+    /// Given by the break, inside glibc's own heap.
     pub by_break: bool,
 }
 

@@ -168,7 +168,7 @@ fn mark_bursts(points: &[Point], typical: f64, spikes: &mut [bool]) {
 /// Bursts are alike when none is lower than this share of the highest.
 const BURSTS_ALIKE: f64 = 0.6;
 
-/// Whether the readings begin or end in the midst of one more of two or more like bursts: weekends, say. Without the
+/// Whether the readings begin or end during one more of two or more like bursts: weekends, say. Without the
 /// whole ones, that part would be a step.
 fn is_one_more_under_way(points: &[Point], bursts: &[Range<usize>]) -> bool {
     let level = |of: Range<usize>| median(&points[of].iter().map(|p| p.value).collect::<Vec<_>>());

@@ -69,7 +69,7 @@ impl Homes {
         most >= KNOWN_FROM && times.saturating_mul(RARE) < most
     }
 
-    /// The thread sleeps here in the midst of its work: seldom, however often in a row to look for something, and it is
+    /// The thread sleeps here during its work: rarely, however often in a row to look for something, and it is
     /// no clock that begins its work.
     pub fn sleeps_at_work(&self, tid: Tid, wait: &Wait) -> bool {
         let by_clock = self.commonest(tid).is_none_or(|home| home.sleeps);

@@ -59,7 +59,7 @@ fn an_arms_heap_stands_beside_its_memory() {
     assert!((1e5..16e6).contains(&bytes), "{bytes}");
 }
 
-/// Said at the end at the latest. A debug build's looks at heaps are dear, and may take 5 % of a core: 45 s are some
+/// Said at the end at the latest. A debug build's snapshots of heaps are expensive, and may take 5 % of a core: 45 s are some
 /// twenty.
 #[test]
 fn what_leaks_is_named_with_its_function_and_that_no_allocator_helps() {

@@ -225,7 +225,7 @@ fn names(arms: &[ReplayedArm]) -> Vec<String> {
     arms.iter().map(&mut unique).collect()
 }
 
-/// `glibc MALLOC_ARENA_MAX=2` as `glibc-malloc_arena_max-2`.
+/// `glibc MALLOC_ARENA_MAX=2` as `glibc-MALLOC_ARENA_MAX-2`.
 fn arm_name(shown: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._+@".contains(c);
     let words = shown

@@ -303,7 +303,7 @@ impl Watch {
 
     /// From one turn to the next; what comes meanwhile fits the rings many times over at 50,000 switches a second.
     /// Turns are most of what a quiet subject costs (100 us each, as root, of which its sleep is 30). As root the
-    /// kernel tells what a wait was; without, each turn's look at its stack is the sample that tells.
+    /// kernel tells what a wait was; without, the stack that each turn samples tells.
     pub fn rest(&self) -> Duration {
         match self.mode {
             Mode::Ebpf => Duration::from_millis(40),

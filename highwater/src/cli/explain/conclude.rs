@@ -29,7 +29,7 @@ use verdict::cause::{Case, Cause, CauseVerdict, Owner, judge};
 /// An answer is due so long after the observation; names that have not come by then are left out.
 const END_MAX: Duration = Duration::from_secs(25);
 
-/// For a verdict in the midst of a run, and after what is left out: twice what a rate wants.
+/// For a verdict during a run, and after what is left out: twice what a rate wants.
 const JUDGED_SNAPSHOTS_MIN: usize = 2 * SAMPLES_MIN;
 
 /// From one survey of the heap to the next, when there was none at half time.
@@ -65,7 +65,7 @@ pub fn conclude(
     Ok(explained)
 }
 
-/// Whether a verdict in the midst of a run has enough snapshots to go by.
+/// Whether a verdict during a run has enough snapshots to go by.
 pub fn has_snapshots(tracked: &Tracked) -> bool {
     tracked.history.moments.len() >= JUDGED_SNAPSHOTS_MIN
 }

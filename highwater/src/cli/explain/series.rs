@@ -24,7 +24,7 @@ const SHARE_JUDGE: f64 = 0.02;
 /// A search for what is still held, which the snapshots of all processes wait for.
 const SEARCH_MAX: Duration = Duration::from_secs(2);
 
-/// An answer of one process for its names, in the midst of a run, whose snapshots wait meanwhile; the rest of the names
+/// An answer of one process for its names, during a run, whose snapshots wait meanwhile; the rest of the names
 /// is there the next time.
 const NAMES_MAX: Duration = Duration::from_secs(5);
 
@@ -139,7 +139,7 @@ impl HeapSeries {
         Some(())
     }
 
-    /// One process a snapshot: the run's looks at all of them wait for it.
+    /// One process a snapshot: the run's snapshots of all of them wait for it.
     fn judge_one<'a>(
         &mut self,
         snapshot: &mut Snapshot,
@@ -205,7 +205,7 @@ impl Followed {
         }
     }
 
-    /// Said however sure it is: what was said in the midst of the run was of the warm-up, or is older.
+    /// Said however sure it is: what was said during the run was of the warm-up, or is older.
     fn judge_last(
         &mut self,
         snapshot: &mut Snapshot,
