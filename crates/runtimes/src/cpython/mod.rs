@@ -17,7 +17,6 @@ mod areas;
 mod census;
 mod describe;
 mod dict;
-mod find;
 mod frames;
 mod hash;
 mod heap;
@@ -25,7 +24,6 @@ mod holders;
 #[cfg(test)]
 mod hostile;
 mod interpreters;
-mod layout;
 mod names;
 mod objects;
 mod pages;
@@ -34,7 +32,6 @@ mod pools;
 mod reach;
 mod size;
 mod source;
-mod text;
 mod types;
 mod users;
 mod walk;
@@ -47,6 +44,7 @@ use std::time::{Duration, Instant};
 use addresses::AddressSet;
 use observe::fact::memory::{Memory, ProcessMemory};
 use observe::proc::pagemap::Pagemap;
+use symbols::python::{find, layout, text};
 
 use crate::{
     Cost, Error, HeapSize, Holder, Kept, Language, Limits, ManagedHeap, Snapshot, Touch, TypeCount,
@@ -89,7 +87,7 @@ pub fn open(pid: u32) -> Option<Result<CPython, Error>> {
     };
     let runtime = match find::find(&memory, &maps)? {
         Ok(runtime) => runtime,
-        Err(error) => return Some(Err(error)),
+        Err(unsupported) => return Some(Err(Error::Unsupported(unsupported.0))),
     };
     Some(Ok(CPython {
         pid,

@@ -1,6 +1,9 @@
 //! Functions of CPython 3.11: which ones a thread is in, and their names, read from the process's memory.
 
+pub mod find;
 pub mod functions;
+pub mod layout;
+pub mod text;
 pub mod threads;
 
 /// The version that the offsets are of: major and minor, as the upper half of `Py_Version`. A branch that is released

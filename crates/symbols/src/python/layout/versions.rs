@@ -8,6 +8,7 @@ const CODE_3_8: CodeLayout = CodeLayout {
     name: 112,
     qualified_name: None,
     first_line: 40,
+    lines: 120,
     stack: 32,
     locals: 28,
     local_names: [72, 88, 80],
@@ -19,6 +20,7 @@ const CODE_3_11: CodeLayout = CodeLayout {
     name: 120,
     qualified_name: Some(128),
     first_line: 72,
+    lines: 136,
     stack: 68,
     locals: 76,
     local_names: [96, 0, 0],
@@ -64,18 +66,21 @@ const FRAME_3_8: FrameLayout = FrameLayout {
     previous: 24,
     locals: 360,
     owner: None,
+    instruction: 104,
 };
 const FRAME_3_11: FrameLayout = FrameLayout {
     code: 32,
     previous: 48,
     locals: 72,
     owner: Some(69),
+    instruction: 56,
 };
 const FRAME_3_12: FrameLayout = FrameLayout {
     code: 0,
     previous: 8,
     locals: 72,
     owner: Some(70),
+    instruction: 56,
 };
 
 pub(super) const LAYOUT_3_8: Layout = Layout {
@@ -93,6 +98,7 @@ pub(super) const LAYOUT_3_8: Layout = Layout {
     current_frame: None,
     thread_bytes: 264,
     thread_dict: 152,
+    thread_id: 176,
     frame: FRAME_3_8,
     code: CODE_3_8,
     function: FUNCTION_3_8,
@@ -117,6 +123,7 @@ pub(super) const LAYOUT_3_10: Layout = Layout {
     thread_bytes: 280,
     frame: FrameLayout {
         locals: 352,
+        instruction: 96,
         ..FRAME_3_8
     },
     function: FUNCTION_3_10,
@@ -135,6 +142,7 @@ pub(super) const LAYOUT_3_11: Layout = Layout {
     current_frame: Some(8),
     thread_bytes: 360,
     thread_dict: 128,
+    thread_id: 152,
     frame: FRAME_3_11,
     code: CODE_3_11,
     generator_frame: 80,
@@ -148,6 +156,7 @@ pub(super) const LAYOUT_3_12: Layout = Layout {
     current_frame: Some(0),
     thread_bytes: 288,
     thread_dict: 112,
+    thread_id: 136,
     frame: FRAME_3_12,
     code: CODE_3_12,
     generator_frame: 72,
@@ -167,6 +176,7 @@ pub(super) const LAYOUT_3_13: Layout = Layout {
     current_frame: None,
     thread_bytes: 304,
     thread_dict: 128,
+    thread_id: 152,
     code: CODE_3_13,
     ..LAYOUT_3_12
 };

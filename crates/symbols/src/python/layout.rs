@@ -100,6 +100,8 @@ pub struct Layout {
     pub current_frame: Option<u64>,
     pub thread_bytes: u64,
     pub thread_dict: u64,
+    /// What `pthread_self` says there; behind it, since 3.11, the kernel's number of the thread.
+    pub thread_id: u64,
     pub frame: FrameLayout,
     pub code: CodeLayout,
     pub function: FunctionLayout,
@@ -123,6 +125,8 @@ pub struct FrameLayout {
     pub locals: u64,
     /// Who has the memory of the frame; `None` up to 3.10, where frames are objects.
     pub owner: Option<u64>,
+    /// The instruction that runs: a pointer to it, or (up to 3.10) its number.
+    pub instruction: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,6 +137,8 @@ pub struct CodeLayout {
     /// 3.11 and later.
     pub qualified_name: Option<u64>,
     pub first_line: u64,
+    /// Which line each instruction is of: a bytes object.
+    pub lines: u64,
     pub stack: u64,
     pub locals: u64,
     /// Tuples of the names of the slots, in order: one since 3.11.

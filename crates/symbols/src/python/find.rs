@@ -5,7 +5,6 @@ use observe::fact::maps::{Mapping, parse_maps};
 use observe::fact::memory::Memory;
 
 use super::layout::{self, Layout, TYPE, Version};
-use crate::Error;
 
 /// Bytes of a file's constants that are searched for the version, where no symbol has it (up to 3.10).
 const CONSTANTS_BYTES_MAX: u64 = 32 << 20;
@@ -24,8 +23,12 @@ pub struct Runtime {
     pub layout: Layout,
 }
 
+/// An interpreter of a version or build that is not known: a sentence that names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsupported(pub String);
+
 /// `None`: no CPython. The files are tried in the order of their names' promise: `libpython` before others.
-pub fn find(memory: &dyn Memory, maps: &[u8]) -> Option<Result<Runtime, Error>> {
+pub fn find(memory: &dyn Memory, maps: &[u8]) -> Option<Result<Runtime, Unsupported>> {
     let maps = parse_maps(maps).ok()?;
     let mut files: Vec<&Mapping> = maps.iter().filter(|mapping| mapping.offset == 0).collect();
     files.retain(|mapping| may_have_runtime(&mapping.path, &maps));
@@ -50,7 +53,7 @@ fn runtime_of(
     memory: &dyn Memory,
     mapping: &Mapping,
     maps: &[Mapping],
-) -> Option<Result<Runtime, Error>> {
+) -> Option<Result<Runtime, Unsupported>> {
     let (image, bias) = Image::mapped_at(memory, mapping.start)?;
     let symbol = |name: &str| Some(bias.wrapping_add(image.export(name)?.address));
     let (address, type_type) = (symbol("_PyRuntime")?, symbol("PyType_Type")?);
@@ -58,7 +61,7 @@ fn runtime_of(
     let known = number.map(version_of_number);
     let Some(version) = known.or_else(|| search_version(memory, &mapping.path, maps)) else {
         let reason = "it runs CPython, of a version that is not known";
-        return Some(Err(Error::Unsupported(reason.to_owned())));
+        return Some(Err(Unsupported(reason.to_owned())));
     };
     Some(checked(memory, address, type_type, version))
 }
@@ -68,8 +71,8 @@ fn checked(
     address: u64,
     type_type: u64,
     version: Version,
-) -> Result<Runtime, Error> {
-    let unsupported = |why: &str| Err(Error::Unsupported(format!("{}: {why}", name_of(version))));
+) -> Result<Runtime, Unsupported> {
+    let unsupported = |why: &str| Err(Unsupported(format!("{}: {why}", name_of(version))));
     let Some(layout) = Layout::of(version.minor) else {
         return unsupported("its heap can be read in versions 3.8 to 3.14");
     };
@@ -188,9 +191,9 @@ mod tests {
         let good = checked(&own_type(0x1000), 0, 0x1000, version(9, None));
         assert_eq!(good.unwrap().layout.minor, 9);
         let debug = checked(&own_type(0x1008), 0, 0x1000, version(9, None)).unwrap_err();
-        assert!(debug.to_string().contains("CPython 3.9: "), "{debug}");
+        assert!(debug.0.contains("CPython 3.9: "), "{debug:?}");
         let later = checked(&own_type(0x1000), 0, 0x1000, version(15, Some(1))).unwrap_err();
-        assert!(later.to_string().contains("3.8 to 3.14"), "{later}");
+        assert!(later.0.contains("3.8 to 3.14"), "{later:?}");
     }
 
     #[test]
