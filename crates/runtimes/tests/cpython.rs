@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use runtimes::cpython::{self, CPython};
 use runtimes::{Holder, Limits, ManagedHeap, Snapshot, Touch};
-use testkit::skipped;
+use testkit::{python as interpreter, skipped};
 
 const LIMITS: Limits = Limits {
     time: Duration::from_secs(120),
@@ -72,33 +72,6 @@ impl Drop for Program {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// An interpreter of a version: of pyenv, of `make runtimes`, else of the path.
-fn interpreter(minor: u8) -> Option<PathBuf> {
-    let home = std::env::var_os("HOME")
-        .map(PathBuf::from)
-        .unwrap_or_default();
-    let versions = std::fs::read_dir(home.join(".pyenv/versions"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let prefix = format!("3.{minor}.");
-    let mut found =
-        versions.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
-    let of_pyenv = found.next().map(|entry| entry.path().join("bin/python"));
-    let name = format!("python3.{minor}");
-    let fetched = testkit::fetched(&name, &format!("usr/bin/{name}"));
-    let runs = |python: &PathBuf| {
-        Command::new(python)
-            .arg("-V")
-            .output()
-            .is_ok_and(|output| output.status.success())
-    };
-    [of_pyenv, fetched, Some(PathBuf::from(name))]
-        .into_iter()
-        .flatten()
-        .find(runs)
 }
 
 fn count<'a>(snapshot: &'a Snapshot, name: &str) -> &'a runtimes::TypeCount {

@@ -1,11 +1,13 @@
-//! What tests of several crates share: a skip that is counted, a port that nobody listens on.
+//! What tests of several crates share: a skip that is counted, a port that nobody listens on, interpreters.
 //!
 //! In: what a test lacks. Out: a line that CI counts, a number. Called by: tests only.
 
 mod fetched;
 mod free_port;
+mod python;
 mod skipped;
 
 pub use fetched::fetched;
 pub use free_port::free_port;
+pub use python::{python, pythons};
 pub use skipped::skipped;

@@ -153,11 +153,11 @@ fn version_of_file(name: &str) -> Option<Version> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use observe::fact::memory::Made;
 
-    const fn version(minor: u8, micro: Option<u8>) -> Version {
+    pub const fn version(minor: u8, micro: Option<u8>) -> Version {
         Version { minor, micro }
     }
 

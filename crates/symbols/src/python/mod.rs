@@ -1,14 +1,13 @@
-//! Functions of CPython 3.11: which ones a thread is in, and their names, read from the process's memory.
+//! Functions of CPython, 3.8 to 3.14: which ones a thread is in, and their names, read from the process's memory.
 
+pub mod code;
 pub mod find;
 pub mod functions;
 pub mod layout;
+mod lines;
+pub mod states;
 pub mod text;
 pub mod threads;
-
-/// The version that the offsets are of: major and minor, as the upper half of `Py_Version`. A branch that is released
-/// does not change them.
-const VERSION: u64 = 0x030b;
 
 /// The interpreter itself, or a module of its standard library that is written in C, by its file.
 pub fn is_interpreter(path: &str) -> bool {
