@@ -28,7 +28,7 @@ typedef long long s64;
  */
 #define CONSTANT(name) __builtin_preserve_enum_value(*(enum constants *)name, 1)
 
-enum { HASH = 1, ARRAY = 2, PERCPU_ARRAY = 6, RINGBUF = 27 };
+enum { HASH = 1, ARRAY = 2, PERCPU_ARRAY = 6, LRU_HASH = 9, RINGBUF = 27 };
 
 /* `entries`: at most. Where the reader says how many there are, it is 1 here. */
 #define MAP(name, kind, key_type, value_type, entries) \

@@ -14,6 +14,7 @@
  * deeper in the stack drops it.
  */
 #include "bpf.h"
+#include "python.h"
 
 enum role {
 	/* Returns a block of so many bytes; of the product of two arguments. */
@@ -95,6 +96,12 @@ struct given {
 	u8 stack[2048];
 };
 
+/* Of a process that runs Python. */
+struct given_by_python {
+	struct given given;
+	struct python_frame frames[PYTHON_FRAMES];
+};
+
 MAP(cpus, PERCPU_ARRAY, u32, struct cpu, 1);
 /* -ln(u) of evenly spread u, in units of 2^-DRAW_BITS. */
 MAP(draws, ARRAY, u32, u64, DRAWS);
@@ -111,6 +118,7 @@ MAP(families, ARRAY, u32, struct family, 1);
 union record {
 	struct taken taken;
 	struct given given;
+	struct given_by_python by_python;
 };
 RING(ring, union record);
 
@@ -276,8 +284,10 @@ static always_inline void given(struct registers *registers, u32 tid, const stru
 		count(&lost);
 		return;
 	}
-	struct given *given = ring_reserve(&ring, sizeof(*given), 0);
-	if (!given) {
+	struct given_by_python *by_python =
+		ring_reserve(&ring, PYTHON(IS_PYTHON) ? sizeof(*by_python) : sizeof(by_python->given), 0);
+	struct given *given = &by_python->given;
+	if (!by_python) {
 		map_delete(&live, &block);
 		count(&lost);
 		return;
@@ -294,6 +304,8 @@ static always_inline void given(struct registers *registers, u32 tid, const stru
 	/* As it will be in the caller. */
 	given->sp = registers->sp + (CONSTANT(RETURNS_BY_STACK) ? 8 : 0);
 	copy_stack(given);
+	if (PYTHON(IS_PYTHON))
+		python_walk(by_python->frames);
 	ring_submit(given, NO_WAKEUP);
 }
 

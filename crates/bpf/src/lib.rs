@@ -18,6 +18,7 @@ pub mod kernel;
 mod load;
 pub mod map;
 pub mod object;
+pub mod python;
 pub mod ring;
 pub mod timed;
 pub mod uprobes;

@@ -18,6 +18,7 @@ const MAP_NEXT_KEY: u32 = 4;
 const HASH: u32 = 1;
 const ARRAY: u32 = 2;
 const PER_CPU_ARRAY: u32 = 6;
+const LRU_HASH: u32 = 9;
 const RINGBUF: u32 = 27;
 
 #[repr(C)]
@@ -65,6 +66,23 @@ impl<K: Pod, V: Pod> Hash<K, V> {
             fd,
             of: PhantomData,
         })
+    }
+
+    /// One that forgets what was used longest ago when it is full.
+    ///
+    /// # Errors
+    /// See [`Object::create`].
+    pub fn create_lru(object: &mut Object, name: &str, most: u32) -> io::Result<Self> {
+        let fd = object.create(name, Shape::of::<K, V>(LRU_HASH), Some(most))?;
+        Ok(Hash {
+            fd,
+            of: PhantomData,
+        })
+    }
+
+    /// In place of one that is there already. Without room it is left out.
+    pub fn put(&self, key: K, mut value: V) {
+        let _ = element(MAP_UPDATE, &self.fd, &key, &mut value);
     }
 
     /// One that is there already is left as it is.

@@ -6,6 +6,7 @@
 //! first from the symbol tables, which is quick, then with inlined functions, files and lines.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
@@ -27,6 +28,8 @@ const STACKS_MAX: usize = 16_384;
 pub struct Request {
     pub areas: Vec<Area>,
     pub objects: Vec<LoadedObject>,
+    /// See [`super::probe::ProbeSnapshot::python`].
+    pub python: Arc<Vec<Frame>>,
     /// Key and return addresses, innermost first.
     pub stacks: Vec<(u64, Vec<u64>)>,
 }
@@ -132,6 +135,8 @@ fn start(pid: i32) -> (Sender<Request>, Receiver<Answer>) {
         let mut full = Symbols::new(pid);
         // Whoever asked may be gone.
         for request in asked {
+            quick.python_frames = request.python.clone();
+            full.python_frames = request.python.clone();
             let first = request.stacks.len().min(QUICK_MAX);
             if name_stacks(&mut quick, &request, first, &told).is_none()
                 || name_stacks(&mut full, &request, usize::MAX, &told).is_none()
@@ -197,6 +202,7 @@ mod tests {
         namer.ask(Request {
             areas: own_areas(),
             objects: Vec::new(),
+            python: Arc::default(),
             stacks: vec![(7, vec![address])],
         });
         let mut frames = BTreeMap::new();
@@ -222,6 +228,7 @@ mod tests {
         namer.ask(Request {
             areas: own_areas(),
             objects: vec![object],
+            python: Arc::default(),
             stacks: vec![(7, vec![0x1010])],
         });
         let mut frames = BTreeMap::new();
@@ -247,6 +254,7 @@ mod tests {
         let request = |from: u64, count: u64| Request {
             areas: Vec::new(),
             objects: Vec::new(),
+            python: Arc::default(),
             stacks: (from..from + count).map(|key| (key, Vec::new())).collect(),
         };
         namer.ask(request(0, STACKS_MAX as u64));

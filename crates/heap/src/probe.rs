@@ -7,12 +7,14 @@
 mod owned;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use abi::Anchor;
+use abi::{Anchor, PYTHON_CODE};
 
 use self::owned::{off_words, owned};
 use super::linked::traps::Traps;
 use observe::fact::memory::Memory;
+use symbols::frame::Frame;
 
 /// Mappings with the probe's name that are read: a preloaded probe and a meter are two. More only come from a program
 /// that imitates the probe.
@@ -150,6 +152,22 @@ pub struct ProbeSnapshot {
     pub slow_ns: u64,
     /// An account by uprobes stands in it: what these cost. It begins when they were put on.
     pub traps: Option<Traps>,
+    /// Frames of Python, by their numbers in stacks ([`python_number`]).
+    pub python: Arc<Vec<Frame>>,
+}
+
+/// In an address of a stack with [`PYTHON_CODE`]: the rest is a number of [`ProbeSnapshot::python`].
+const NAMED_PYTHON: u64 = 1 << 62;
+
+/// The address that stands for such a frame.
+pub fn python_address(number: usize) -> u64 {
+    PYTHON_CODE | NAMED_PYTHON | number as u64
+}
+
+/// The number of the frame that an address stands for. `None`: it is another address, a code object's among them.
+pub fn python_number(address: u64) -> Option<usize> {
+    const MARKS: u64 = PYTHON_CODE | NAMED_PYTHON;
+    (address & MARKS == MARKS).then_some((address & !MARKS) as usize)
 }
 
 impl ProbeSnapshot {
@@ -269,6 +287,12 @@ pub(super) fn joined(a: ProbeSnapshot, b: ProbeSnapshot) -> ProbeSnapshot {
         pair_ps: a.pair_ps.max(b.pair_ps),
         slow_ns: a.slow_ns.saturating_add(b.slow_ns),
         traps: a.traps.or(b.traps),
+        // Uprobes alone have any, and there is one account of them.
+        python: if a.python.is_empty() {
+            b.python
+        } else {
+            a.python
+        },
     }
 }
 

@@ -14,7 +14,7 @@ use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
 use abi::PYTHON_CODE;
 
 use super::calls::Calls;
-use super::probe::LoadedObject;
+use super::probe::{LoadedObject, python_number};
 use super::smaps::Area;
 use ::symbols::frame::{Frame, PYTHON_MODULE};
 use ::symbols::python::{self, functions::PythonFunctions};
@@ -63,6 +63,8 @@ pub struct Symbols {
     /// Files with the symbols of those that were stripped of them.
     separate: HashMap<PathBuf, Option<Arc<Separate>>>,
     python: PythonFunctions,
+    /// Frames of Python that were named when their stacks were sampled.
+    pub python_frames: Arc<Vec<Frame>>,
     /// Modules for which the lookup failed as a whole: stripped of everything, or out of reach.
     pub without_symbols: Vec<String>,
 }
@@ -93,6 +95,7 @@ impl Symbols {
             files: HashMap::new(),
             separate: HashMap::new(),
             python: PythonFunctions::default(),
+            python_frames: Arc::default(),
             without_symbols: Vec::new(),
         }
     }
@@ -115,7 +118,10 @@ impl Symbols {
         let mut frames = self.native(areas, objects, native, first_returns);
         let python = python.iter();
         let python: Vec<Frame> = python
-            .filter_map(|code| self.python.at(self.pid, code & !PYTHON_CODE))
+            .filter_map(|code| match python_number(*code) {
+                Some(number) => self.python_frames.get(number).cloned(),
+                None => self.python.at(self.pid, code & !PYTHON_CODE),
+            })
             .collect();
         if !python.is_empty() {
             // The interpreter has all of them in the innermost of its own frames that evaluate.

@@ -5,6 +5,7 @@ use std::io;
 use super::functions::{Function, Role};
 use super::pace::Cost;
 use super::{MEAN_MAX, attach};
+use bpf::python::{FRAMES, Made};
 use bpf::uprobes::Target;
 use bpf::uprobes::entry::entry;
 use bpf::uprobes::own::{
@@ -69,26 +70,28 @@ pub fn own_function(probed: Probed, role: Role) -> io::Result<Function> {
     })
 }
 
-/// What traps cost on this machine.
-pub fn measure_cost() -> io::Result<Cost> {
+/// What traps cost on this machine. `walks`: samples are of a process that runs Python.
+pub fn measure_cost(walks: bool) -> io::Result<Cost> {
     let hit_ns = hit_ns_of(emulated)?;
     Ok(Cost {
         hit_ns,
         step_ns: (hit_ns_of(stepped)? - hit_ns).max(0.0),
-        sample_ns: sample_ns()?,
+        sample_ns: sample_ns(walks)?,
     })
 }
 
 /// Of a function that frees: one hit a call.
 fn hit_ns_of(probed: Probed) -> io::Result<f64> {
     let plain_ns = calls_ns(probed);
-    let _attached = attach(&Target::own()?, &[own_function(probed, TAKE)?])?;
+    let _attached = attach(&Target::own()?, &[own_function(probed, TAKE)?], &|| None)?;
     Ok(each(calls_ns(probed), plain_ns))
 }
 
-/// Beyond the hits at entry and exit.
-fn sample_ns() -> io::Result<f64> {
-    let probed = attach(&Target::own()?, &[own_function(emulated, GIVE)?])?;
+/// Beyond the hits at entry and exit. `walks`: with as many frames of Python as are kept.
+fn sample_ns(walks: bool) -> io::Result<f64> {
+    let made = Made::deep(FRAMES as u64);
+    let python = || made.interpreter().ok().filter(|_| walks);
+    let probed = attach(&Target::own()?, &[own_function(emulated, GIVE)?], &python)?;
     let maps = &probed.maps;
     // Every byte is a sample; then none is, for what a CPU drew last goes on until it is reached.
     maps.mean.write(0, 0);
@@ -105,7 +108,7 @@ mod tests {
     #[test]
     fn a_trap_costs_something() {
         let _alone = bpf::uprobes::own::alone();
-        match measure_cost() {
+        match measure_cost(true) {
             Ok(cost) => assert!(cost.hit_ns > 0.0, "{cost:?}"),
             Err(error) => skipped(&format!("uprobes cannot be tried: {error}")),
         }

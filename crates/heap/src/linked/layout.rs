@@ -8,6 +8,7 @@ use super::functions::{Function, Role};
 use bpf::btf::{Field, View};
 use bpf::map::{Array, Hash, PerCpu, Ring};
 use bpf::object::{self, Object};
+use bpf::python::{Interpreter, Walks};
 use bpf::uprobes::entry::{ARGUMENTS, AT_ENTRY};
 use observe::exits::ResultIn;
 
@@ -79,6 +80,9 @@ pub struct GivenBlock {
     pub copied: u64,
 }
 
+/// Of the stack, in the record; frames of Python follow where there are any.
+pub const STACK_BYTES: usize = 2_048;
+
 /// Registers in the kernel's `struct pt_regs`, bytes.
 #[cfg(target_arch = "x86_64")]
 mod regs {
@@ -125,13 +129,15 @@ pub struct Maps {
     pub live: Hash<u64, u64>,
     pub ring: Ring,
     pub lost: Array,
+    /// Where the process runs Python.
+    pub python: Option<Walks>,
 }
 
 /// The object of an allocator with these functions, and its maps.
 ///
 /// # Errors
 /// No right.
-pub fn open(functions: &[Function]) -> io::Result<(Object, Maps)> {
+pub fn open(functions: &[Function], python: Option<Interpreter>) -> io::Result<(Object, Maps)> {
     let mut object = Object::parse(object::heap())?;
     object.set("FUNCTIONS", functions.len() as u32);
     object.set("RETURNS_BY_STACK", regs::RETURNS_BY_STACK);
@@ -155,6 +161,7 @@ pub fn open(functions: &[Function]) -> io::Result<(Object, Maps)> {
         live: Hash::create(&mut object, "live", LIVE_MAX)?,
         ring: Ring::create(&mut object, "ring", RING_BYTES)?,
         lost: Array::create(&mut object, "lost")?,
+        python: Walks::prepare(&mut object, python)?,
     };
     Ok((object, maps))
 }
@@ -215,6 +222,7 @@ fn view(role: Role, arguments: &[i16; ARGUMENTS], result: i16) -> View {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bpf::python::PythonFrame;
 
     #[test]
     fn all_is_as_the_programs_have_it() {
@@ -264,5 +272,10 @@ mod tests {
         assert_eq!(names, [&head[..], &rest[..]].concat());
         let stack = given.fields.last().unwrap().1 as usize;
         assert_eq!(stack, size_of::<Head>() + size_of::<GivenBlock>());
+        let by_python = object.structure("given_by_python").unwrap();
+        let frames = by_python.fields.last().unwrap().1 as usize;
+        assert_eq!(frames, stack + STACK_BYTES);
+        let bytes = bpf::python::FRAMES * size_of::<PythonFrame>();
+        assert_eq!(by_python.bytes as usize, frames + bytes);
     }
 }

@@ -10,6 +10,7 @@ pub mod functions;
 mod layout;
 pub mod pace;
 pub mod place;
+mod python;
 mod table;
 pub mod traps;
 mod watcher;
@@ -34,9 +35,11 @@ use watcher::Watcher;
 
 use super::probe::ProbeSnapshot;
 use bpf::fdinfo;
+use bpf::python::Interpreter;
 use bpf::uprobes::{Target, Way};
 use observe::clock::read_ns;
 use observe::overhead::KERNEL_BYTES_MAX;
+use symbols::frame::Frame;
 
 /// Samples a second that are aimed at.
 const SAMPLES_MIN: f64 = 250.0;
@@ -69,6 +72,8 @@ struct Shared {
     is_walked: AtomicBool,
     lost: AtomicU64,
     traps: Mutex<Traps>,
+    /// Frames of Python that stacks refer to by their numbers.
+    python: Mutex<Arc<Vec<Frame>>>,
 }
 
 impl Linked {
@@ -91,8 +96,9 @@ impl Linked {
             )));
         }
         bpf::uprobes::prepare()?;
-        let cost = measure_cost()?;
-        let probed = attach(&target, &functions)?;
+        let python = || Interpreter::of(pid);
+        let cost = measure_cost(python().is_some())?;
+        let probed = attach(&target, &functions, &python)?;
         let kernel_bytes = fdinfo::kernel_bytes();
         if kernel_bytes > KERNEL_BYTES_MAX {
             let most = KERNEL_BYTES_MAX >> 20;
@@ -149,6 +155,7 @@ impl Linked {
             dropped: self.shared.lost.load(Ordering::Relaxed),
             next_malloc: self.answers,
             traps: Some(traps),
+            python: lock(&self.shared.python).clone(),
             ..ProbeSnapshot::default()
         }
     }
@@ -176,8 +183,13 @@ struct Probed {
 }
 
 impl Probed {
-    fn attach(target: &Target, functions: &[Function], way: Way) -> io::Result<Probed> {
-        let (object, maps) = layout::open(functions)?;
+    fn attach(
+        target: &Target,
+        functions: &[Function],
+        way: Way,
+        python: Option<Interpreter>,
+    ) -> io::Result<Probed> {
+        let (object, maps) = layout::open(functions, python)?;
         maps.mean.write(0, MEAN_FIRST);
         maps.sampling.write(0, 1);
         let programs = Programs::load(&object, functions, way)?;
@@ -197,9 +209,13 @@ impl Probed {
 }
 
 /// By events where many probes at once cannot be.
-fn attach(target: &Target, functions: &[Function]) -> io::Result<Probed> {
-    Probed::attach(target, functions, Way::Multi)
-        .or_else(|_| Probed::attach(target, functions, Way::Events))
+fn attach(
+    target: &Target,
+    functions: &[Function],
+    python: &dyn Fn() -> Option<Interpreter>,
+) -> io::Result<Probed> {
+    Probed::attach(target, functions, Way::Multi, python())
+        .or_else(|_| Probed::attach(target, functions, Way::Events, python()))
 }
 
 /// Entries, and exits, of which functions may share some.

@@ -5,10 +5,11 @@ use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 
-use super::layout::{GIVEN, GivenBlock, Head, TAKEN};
+use super::layout::{GIVEN, GivenBlock, Head, STACK_BYTES, TAKEN};
 use crate::probe::{Block, Site};
 use crate::reach::untagged;
 use bpf::map::begins_with;
+use bpf::python::PythonFrame;
 use symbols::registers::Registers;
 
 /// Stacks that are told apart; further ones have no addresses.
@@ -34,6 +35,8 @@ pub struct Given<'a> {
     /// Of the caller, with as much of its stack as was there.
     pub registers: Registers,
     pub stack: &'a [u8],
+    /// Of Python, innermost first.
+    pub python: Vec<PythonFrame>,
 }
 
 /// `None`: it is cut, or of no kind that is known.
@@ -61,10 +64,18 @@ pub fn parse(bytes: &[u8]) -> Option<Record<'_>> {
                 function,
                 registers: Registers { pc, sp, fp, lr: pc },
                 stack: stack.get(..usize::try_from(copied).ok()?)?,
+                python: python(stack.get(STACK_BYTES..).unwrap_or(&[])),
             }))
         }
         _ => None,
     }
+}
+
+/// Frames up to the first without a code object.
+fn python(bytes: &[u8]) -> Vec<PythonFrame> {
+    let frames = bytes.chunks_exact(size_of::<PythonFrame>());
+    let frames = frames.map(bytemuck::pod_read_unaligned::<PythonFrame>);
+    frames.take_while(|frame| frame.code != 0).collect()
 }
 
 /// A live sample.

@@ -24,6 +24,7 @@ fn calls_are_counted_alike_on_old_kernels_and_new() {
             &Target::own().unwrap(),
             &[own_function(emulated, GIVE).unwrap()],
             way,
+            None,
         );
         if way == Way::Multi && probed.is_err() {
             skipped("this kernel has no probes on many places at once");
@@ -80,7 +81,7 @@ fn each_function_is_read_where_its_argument_is() {
         mut maps,
         allocations,
         ..
-    } = attach(&Target::own().unwrap(), &functions).unwrap();
+    } = attach(&Target::own().unwrap(), &functions, &|| None).unwrap();
     maps.mean.write(0, 0);
     let called: Vec<u64> = (1..=20)
         .flat_map(|n| [emulated(n), moved(100 + n)])
@@ -112,7 +113,7 @@ fn the_kernel_takes_the_programs_of_every_role() {
         return;
     }
     let mut function = own_function(emulated, GIVE).unwrap();
-    let (mut object, _maps) = layout::open(std::slice::from_ref(&function)).unwrap();
+    let (mut object, _maps) = layout::open(std::slice::from_ref(&function), None).unwrap();
     let kind = Way::Events.kind().unwrap();
     let (block, bytes) = (0, 1);
     for role in [

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::time::ClockId;
 
 use super::pace::{self, Budget, Counted, On};
+use super::python::PythonNames;
 use super::table::{self, Record};
 use super::traps::Traps;
 use super::{
@@ -27,6 +28,7 @@ use symbols::unwind::Stacks;
 pub struct Watcher {
     target: Target,
     stacks: Stacks,
+    python: PythonNames,
     shared: Arc<Shared>,
     probed: Probed,
     begin: Instant,
@@ -58,6 +60,7 @@ impl Watcher {
     ) -> Watcher {
         Watcher {
             stacks: Stacks::new(target.pid),
+            python: PythonNames::default(),
             shared,
             probed,
             begin: Instant::now(),
@@ -271,26 +274,32 @@ impl Watcher {
         let sampled_share = self.sampled_share;
         let since_ns = self.since_ns as u64;
         let mut table = lock(&self.shared.table);
-        let (stacks, live) = (&mut self.stacks, &self.probed.maps.live);
-        self.probed
-            .maps
-            .ring
-            .drain(|bytes| match table::parse(bytes) {
-                Some(Record::Given(given)) if given.time_ns < since_ns => live.remove(given.block),
-                Some(Record::Given(given)) => {
-                    let frames = stacks.of_bytes_called(given.registers, given.stack);
-                    let addresses = returns(given.function, &frames);
-                    table.give(&given, sampled_share, &addresses);
+        let (stacks, python, maps) = (&mut self.stacks, &mut self.python, &mut self.probed.maps);
+        let live = &maps.live;
+        python.begin_turn();
+        maps.ring.drain(|bytes| match table::parse(bytes) {
+            Some(Record::Given(given)) if given.time_ns < since_ns => live.remove(given.block),
+            Some(Record::Given(given)) => {
+                let frames = stacks.of_bytes_called(given.registers, given.stack);
+                let mut addresses = returns(given.function, &frames);
+                if let Some(walks) = &maps.python {
+                    addresses.extend(python.addresses(&walks.interpreter, &given.python));
                 }
-                Some(Record::Taken { time_ns, block }) => table.take(time_ns, block),
-                None => {}
-            });
+                table.give(&given, sampled_share, &addresses);
+            }
+            Some(Record::Taken { time_ns, block }) => table.take(time_ns, block),
+            None => {}
+        });
+        python.publish(&self.shared.python);
+        if let Some(walks) = &mut maps.python {
+            walks.refresh();
+        }
         for block in lock(&self.shared.forgotten).drain(..) {
             if !table.holds(block) {
                 live.remove(block);
             }
         }
-        let lost = self.probed.maps.lost.read(0);
+        let lost = maps.lost.read(0);
         if lost != self.lost {
             table.keep(|block| live.get(block).is_some());
             self.lost = lost;

@@ -58,6 +58,7 @@ pub fn owned(start: u64, snapshot: &Snapshot<'_>) -> ProbeSnapshot {
         pair_ps: counters.pair_ps,
         slow_ns: counters.slow_ns,
         traps: None,
+        python: Default::default(),
     }
 }
 

@@ -69,6 +69,14 @@ impl Code {
         head.and_then(|head| head.identity(layout)) == Some(self.identity)
     }
 
+    /// Of our own memory, about.
+    pub fn bytes(&self) -> usize {
+        size_of::<Code>()
+            + self.function.len()
+            + self.file.as_ref().map_or(0, String::len)
+            + self.lines.len()
+    }
+
     /// The function, at its first line.
     pub fn frame(&self) -> Frame {
         Frame {

@@ -28,9 +28,7 @@ impl PythonFunctions {
         }
         let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
         let memory = ProcessMemory::new(memory.into());
-        let layout = *self
-            .layout
-            .get_or_insert_with(|| layout_of(pid, &memory));
+        let layout = *self.layout.get_or_insert_with(|| layout_of(pid, &memory));
         let found = Code::read(&memory, &layout?, code).map(|code| code.frame());
         if self.known.len() >= KNOWN_MAX {
             self.known.clear();

@@ -120,7 +120,15 @@ mod tests {
         let lines = [0, 2, 4, 6, 8, 10, 12].map(|at| line(10, &in_3_10, 10, at));
         assert_eq!(
             lines,
-            [Some(11), Some(12), Some(11), Some(11), Some(14), Some(14), None]
+            [
+                Some(11),
+                Some(12),
+                Some(11),
+                Some(11),
+                Some(14),
+                Some(14),
+                None
+            ]
         );
         let in_3_11 = [
             128, 0, 216, 9, 10, 216, 9, 10, 241, 3, 1, 10, 11, 128, 65, 240, 6, 0, 12, 13, 128, 72,

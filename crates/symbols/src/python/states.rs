@@ -99,7 +99,10 @@ pub fn alive(pid: u32) -> HashSet<u64> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
     let status = |entry: std::fs::DirEntry| std::fs::read(entry.path().join("status")).ok();
     let threads = threads.into_iter().flatten().flatten().take(STATES_MAX);
-    threads.filter_map(status).filter_map(|status| inner(&status)).collect()
+    threads
+        .filter_map(status)
+        .filter_map(|status| inner(&status))
+        .collect()
 }
 
 /// The last number of `NSpid`: that of the innermost namespace.
@@ -173,7 +176,10 @@ pub(super) mod tests {
                 native: 7,
             };
             assert!(found.len() <= STATES_MAX && found.iter().all(|state| *state == expected));
-            assert_eq!(newest(&words, &runtime), Some(0x2000 + runtime.layout.threads));
+            assert_eq!(
+                newest(&words, &runtime),
+                Some(0x2000 + runtime.layout.threads)
+            );
         }
     }
 
@@ -185,7 +191,10 @@ pub(super) mod tests {
 
     #[test]
     fn numbers_of_namespaces() {
-        assert_eq!(inner(b"Name:\tx\nNSpid:\t4242\t17\nThreads:\t1\n"), Some(17));
+        assert_eq!(
+            inner(b"Name:\tx\nNSpid:\t4242\t17\nThreads:\t1\n"),
+            Some(17)
+        );
         assert_eq!(inner(b"NSpid:\n"), None);
         assert_eq!(inner(b""), None);
         assert!(alive(std::process::id()).contains(&u64::from(std::process::id())));

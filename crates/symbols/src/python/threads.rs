@@ -69,7 +69,10 @@ impl PythonThreads {
             return known.map(|state| state.address);
         }
         let found = states(memory, &self.runtime, self.number);
-        self.states = found.into_iter().map(|state| (state.native, state)).collect();
+        self.states = found
+            .into_iter()
+            .map(|state| (state.native, state))
+            .collect();
         let found = self.states.get(&native).map(|state| state.address);
         if found.is_none() {
             if self.missed.len() >= MISSED_MAX {

@@ -49,6 +49,7 @@ impl Tracked {
             stacks: stacks.take(NAMED_MAX).collect(),
             areas: self.snapshot.areas.clone(),
             objects: probe.objects.clone(),
+            python: probe.python.clone(),
         });
     }
 
