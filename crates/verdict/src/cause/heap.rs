@@ -17,7 +17,7 @@ use memory::libraries::first_of_each_package;
 use memory::lost::chance_if_held;
 use memory::rank::{Site, frame_name};
 use memory::wrappers::is_wrapper;
-use symbols::frame::Frame;
+use symbols::frame::{Frame, PYTHON_MODULE};
 use symbols::python::is_interpreter;
 use units::written::{bytes, bytes_per_hour, nanoseconds, percent};
 
@@ -206,9 +206,9 @@ fn others(case: &Case, named_site: &Site) -> String {
 /// With two callers further out that are not wrappers themselves: which use of a function it is. Of a function of a
 /// dependency, the first caller outside of that package, and the program's own.
 fn placed(site: &Site) -> String {
-    let mut names: Vec<&str> = first_of_each_package(&site.frames)
+    let mut names: Vec<String> = first_of_each_package(&site.frames)
         .into_iter()
-        .filter_map(|frame| frame.function.as_deref())
+        .filter_map(caller)
         .collect();
     if names.len() > CALLERS {
         names.drain(CALLERS - 1..names.len() - 1);
@@ -229,7 +229,6 @@ fn placed(site: &Site) -> String {
         ));
     }
     if !names.is_empty() {
-        let names: Vec<String> = names.into_iter().map(brief).collect();
         place.push_str(&format!(", called by {}", names.join(" < ")));
     }
     place
@@ -237,13 +236,13 @@ fn placed(site: &Site) -> String {
 
 /// The nearest that are neither wrappers, nor an interpreter's, nor what every program begins with. Of a module without
 /// symbols, its file.
-fn next_callers(site: &Site) -> Vec<&str> {
+fn next_callers(site: &Site) -> Vec<String> {
     let Some(own) = site.frames.first() else {
         return Vec::new();
     };
     let is_caller = |frame: &&Frame| !is_wrapper(frame) && !is_interpreter(&frame.module);
     let mut module = own.module.as_str();
-    let mut names: Vec<&str> = Vec::new();
+    let (mut names, mut last) = (Vec::new(), None);
     for frame in site.frames.iter().skip(1).filter(is_caller) {
         let is_other = frame.module != module;
         module = &frame.module;
@@ -253,12 +252,29 @@ fn next_callers(site: &Site) -> Vec<&str> {
             Some(name) => name,
             None => module.rsplit('/').next().unwrap_or_default(),
         };
-        let is_new = own.function.as_deref() != Some(name) && names.last() != Some(&name);
+        let is_new = own.function.as_deref() != Some(name) && last != Some(name);
         if is_new && !name.is_empty() && names.len() < CALLERS {
-            names.push(name);
+            names.push(caller(frame).unwrap_or_else(|| name.to_owned()));
+            last = Some(name);
         }
     }
     names
+}
+
+/// Of a function of Python with the line that calls: it may call several functions of one extension.
+fn caller(frame: &Frame) -> Option<String> {
+    let name = brief(frame.function.as_deref()?);
+    let place = file_of(frame).zip(frame.line);
+    Some(match place.filter(|_| frame.module == PYTHON_MODULE) {
+        Some((file, line)) => format!("{name} ({file}:{line})"),
+        None => name,
+    })
+}
+
+/// Its source file without folders.
+fn file_of(frame: &Frame) -> Option<&str> {
+    let file = frame.file.as_deref()?;
+    Some(file.rsplit('/').next().unwrap_or(file))
 }
 
 /// `leak (relay.zig:42)`, or `/srv/app+0x1f, which has no symbols`.
@@ -266,11 +282,7 @@ pub fn named(site: &Site) -> String {
     let Some(frame) = site.frames.first() else {
         return "an unknown site".to_owned();
     };
-    let file = frame
-        .file
-        .as_deref()
-        .map(|file| file.rsplit('/').next().unwrap_or(file));
-    match (&frame.function, file, frame.line) {
+    match (&frame.function, file_of(frame), frame.line) {
         (None, ..) => format!("{}, which has no symbols", site.name()),
         (Some(name), Some(file), Some(line)) => format!("{} ({file}:{line})", brief(name)),
         (Some(name), ..) => brief(name),

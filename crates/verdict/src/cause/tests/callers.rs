@@ -50,6 +50,27 @@ fn an_interpreter_is_no_caller() {
 }
 
 #[test]
+fn a_function_of_python_is_named_with_the_line_that_calls() {
+    let python = |name: &str, file: &str, line: u32| Frame {
+        line: Some(line),
+        ..frame(Some(name), "python", Some(file))
+    };
+    let told = sentence(vec![
+        frame(None, "/srv/lib/python3.11/site-packages/_core.so", None),
+        frame(Some("keep_row"), "/srv/rows.so", Some("/build/rows.c")),
+        frame(
+            Some("_PyEval_EvalFrameDefault"),
+            "/usr/bin/python3.11",
+            None,
+        ),
+        python("Service.handler", "/srv/service.py", 42),
+        python("main", "/srv/service.py", 90),
+    ]);
+    let expected = "called by keep_row < Service.handler (service.py:42):";
+    assert!(told.contains(expected), "{told}");
+}
+
+#[test]
 fn a_function_of_a_dependency_is_named_with_the_program_s_own() {
     const CRATES: &str = "/root/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f";
     let of = |name: &str, file: String| frame(Some(name), "/srv/app", Some(&file));
