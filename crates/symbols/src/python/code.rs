@@ -15,8 +15,8 @@ const HEAD_BYTES: usize = 144;
 const BYTES: u64 = 32;
 /// Longest table of lines; the lines of a longer one are not known.
 const LINES_BYTES_MAX: u64 = 256 << 10;
-/// The interpreter's own code, by which it enters Python from C (3.12, 3.13).
-const SHIM: &str = "<shim>";
+/// The interpreter's own code, by which it enters Python from C and calls `__init__` (3.12, 3.13).
+const OWN: [&str; 2] = ["<interpreter trampoline>", "<shim>"];
 
 /// A code object, as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Code {
             return None;
         }
         let function = text(memory, layout, name)?;
-        if function == SHIM {
+        if OWN.contains(&function.as_str()) {
             return None;
         }
         let instructions = match layout.minor {
@@ -247,8 +247,10 @@ mod tests {
     #[test]
     fn the_interpreters_own_code_is_no_function() {
         let layout = Layout::of(12).unwrap();
-        let mut made = page(&layout, b"code\0", &[]);
-        string(&mut made, &layout, 0x1400, SHIM);
-        assert_eq!(Code::read(&made, &layout, AT), None);
+        for own in OWN {
+            let mut made = page(&layout, b"code\0", &[]);
+            string(&mut made, &layout, 0x1400, own);
+            assert_eq!(Code::read(&made, &layout, AT), None);
+        }
     }
 }
