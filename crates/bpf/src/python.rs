@@ -81,8 +81,9 @@ impl Interpreter {
 pub struct Made {
     /// As frames of 3.13 are: code, the frame outside, and at the end of what is read the instruction.
     pub frames: Vec<[u64; 9]>,
-    state: Box<[u64; 21]>,
-    newest: Box<u64>,
+    pub state: Box<[u64; 21]>,
+    /// The address of the newest state.
+    pub newest: Box<u64>,
 }
 
 impl Made {
@@ -118,7 +119,7 @@ impl Made {
         made
     }
 
-    fn layout() -> Layout {
+    pub fn layout() -> Layout {
         Layout::of(13).expect("it is known")
     }
 

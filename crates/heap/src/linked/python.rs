@@ -142,3 +142,95 @@ fn number(
     Arc::make_mut(frames).push(frame);
     Some(next)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::python_number;
+    use observe::fact::memory::Made;
+
+    fn layout() -> Layout {
+        Layout::of(11).unwrap()
+    }
+
+    fn frame(code: u64) -> PythonFrame {
+        PythonFrame {
+            code,
+            instruction: u64::MAX,
+        }
+    }
+
+    /// Code objects at 0x1000 and 0x1100 of a type at 0x1200, with names at 0x1400 and 0x1500.
+    fn memory(names: [&str; 2]) -> Made {
+        let layout = layout();
+        let mut bytes = vec![0; 0x1000];
+        let mut put = |at: u64, with: &[u8]| {
+            let at = (at - 0x1000) as usize;
+            bytes[at..at + with.len()].copy_from_slice(with);
+        };
+        put(0x1200 + 24, &0x1300_u64.to_le_bytes());
+        put(0x1300, b"code\0");
+        for (number, name) in (0..).zip(names) {
+            let (code, text) = (0x1000 + 0x100 * number, 0x1400 + 0x100 * number);
+            put(code + 8, &0x1200_u64.to_le_bytes());
+            let qualified_name = layout.code.qualified_name.unwrap();
+            put(code + qualified_name, &text.to_le_bytes());
+            put(code + layout.code.first_line, &7_u32.to_le_bytes());
+            put(text + 16, &(name.len() as u64).to_le_bytes());
+            put(text + 32, &0xe4_u32.to_le_bytes());
+            put(text + layout.str_bytes[0], name.as_bytes());
+        }
+        Made { at: 0x1000, bytes }
+    }
+
+    fn names(known: &PythonNames, addresses: &[u64]) -> Vec<String> {
+        let name = |at: &u64| known.frames[python_number(*at)?].function.clone();
+        addresses.iter().filter_map(name).collect()
+    }
+
+    #[test]
+    fn a_code_object_that_another_one_took_the_place_of_is_read_again() {
+        let (mut known, layout) = (PythonNames::default(), layout());
+        let mut turn = |names_now: [&str; 2]| {
+            known.begin_turn();
+            let frames = [frame(0x1000), frame(0x1100)];
+            let addresses = known.addresses_in(&memory(names_now), &layout, &frames);
+            (names(&known, &addresses), addresses)
+        };
+        let (first, before) = turn(["one", "two"]);
+        assert_eq!(first, ["one", "two"]);
+        assert_eq!(turn(["one", "two"]).1, before);
+        // What is at another address is another object, though of one name it is the same function.
+        let mut moved = memory(["one", "one"]);
+        let at = 0x1000 + layout.code.qualified_name.unwrap() as usize - 0x1000;
+        moved.bytes[at..at + 8].copy_from_slice(&0x1500_u64.to_le_bytes());
+        known.begin_turn();
+        let again = known.addresses_in(&moved, &layout, &[frame(0x1000)]);
+        assert_eq!(names(&known, &again), ["one"]);
+        assert_eq!(again, before[..1]);
+    }
+
+    #[test]
+    fn garbage_is_left_out() {
+        let (mut known, layout) = (PythonNames::default(), layout());
+        let wild = [1, 0x1001, 0x1fff, 0x2000, 1 << 62, u64::MAX];
+        let frames: Vec<PythonFrame> = wild.into_iter().map(frame).collect();
+        for _ in 0..2 {
+            known.begin_turn();
+            let addresses = known.addresses_in(&memory(["one", "two"]), &layout, &frames);
+            assert!(addresses.is_empty(), "{addresses:x?}");
+        }
+    }
+
+    #[test]
+    fn the_reader_has_all_frames() {
+        let (mut known, layout) = (PythonNames::default(), layout());
+        let read = Mutex::default();
+        known.publish(&read);
+        assert!(lock(&read).is_empty());
+        known.addresses_in(&memory(["one", "two"]), &layout, &[frame(0x1100)]);
+        known.publish(&read);
+        assert_eq!(lock(&read)[0].function.as_deref(), Some("two"));
+        assert_eq!(lock(&read)[0].line, Some(7), "of no instruction");
+    }
+}

@@ -6,6 +6,7 @@ use super::table::Record;
 use super::*;
 use bpf::allowed::Allowed;
 use bpf::fdinfo::Timed;
+use bpf::python::{FRAMES, Made};
 use bpf::uprobes::own::{alone, emulated};
 use observe::exits::ResultIn;
 use testkit::skipped;
@@ -135,5 +136,116 @@ fn the_kernel_takes_the_programs_of_every_role() {
             layout::set_exit(&mut object, ResultIn::FirstArgument, false);
             object.load("on_exit", kind).unwrap();
         }
+    }
+}
+
+/// Frames of Python in the records of calls by this thread, whose state is as `change` leaves it.
+fn walked(frames: u64, change: impl Fn(&mut Made)) -> Option<Vec<Vec<u64>>> {
+    let allowed = Allowed::try_all();
+    if allowed.bpf.is_err() || allowed.uprobes.is_err() {
+        skipped("uprobes with programs on them need root");
+        return None;
+    }
+    let mut made = Made::deep(frames);
+    change(&mut made);
+    let python = || made.interpreter().ok();
+    let functions = [own_function(emulated, GIVE).unwrap()];
+    let probed = attach(&Target::own().unwrap(), &functions, &python).unwrap();
+    let Probed {
+        mut maps,
+        allocations,
+        ..
+    } = probed;
+    maps.mean.write(0, 0);
+    for bytes in 1..=20 {
+        emulated(bytes);
+    }
+    drop(allocations);
+    let mut walked = Vec::new();
+    maps.ring.drain(|bytes| match table::parse(bytes) {
+        Some(Record::Given(sample)) => {
+            walked.push(sample.python.iter().map(|frame| frame.code).collect())
+        }
+        other => panic!("{other:?}"),
+    });
+    assert!(walked.len() > 4, "{walked:?}");
+    Some(walked)
+}
+
+#[test]
+fn frames_of_python_are_walked_from_the_state_of_the_thread() {
+    let _alone = alone();
+    for frames in [0, 1, 5, 23, 24, 25, 400] {
+        let Some(walked) = walked(frames, |_| {}) else {
+            return;
+        };
+        let expected: Vec<u64> = (1..=frames.min(FRAMES as u64)).collect();
+        assert!(walked.iter().all(|codes| *codes == expected), "{walked:?}");
+    }
+}
+
+/// Whatever is in the process's memory, a walk has an end, and gives what it read until then.
+#[test]
+fn frames_that_are_garbage_end_the_walk() {
+    const PREVIOUS: usize = 1;
+    let _alone = alone();
+    for wild in [
+        1,
+        0x1000,
+        u64::MAX,
+        u64::MAX - 7,
+        0xffff_8880_0000_0000,
+        1 << 63,
+    ] {
+        let Some(walked) = walked(5, |made| made.frames[2][PREVIOUS] = wild) else {
+            return;
+        };
+        assert!(walked.iter().all(|codes| *codes == [1, 2, 3]), "{walked:?}");
+    }
+    let in_a_circle = |made: &mut Made| made.frames[2][PREVIOUS] = made.frames[2].as_ptr() as u64;
+    let walked_in_a_circle = walked(5, in_a_circle).unwrap();
+    let expected: Vec<u64> = [1, 2].into_iter().chain([3; FRAMES - 2]).collect();
+    assert!(walked_in_a_circle.iter().all(|codes| *codes == expected));
+}
+
+/// A state that says that it belongs to another thread, or that leads nowhere, is not followed.
+#[test]
+fn the_state_of_another_thread_is_not_followed() {
+    let _alone = alone();
+    let layout = Made::layout();
+    let [thread, next] = [layout.thread_id, layout.next_thread].map(|at| (at / 8) as usize);
+    let number = thread + 1;
+    let itself = |made: &mut Made| {
+        made.state[number] += 1;
+        made.state[next] = made.state.as_ptr() as u64;
+    };
+    let changes: [&dyn Fn(&mut Made); 4] = [
+        &|made| made.state[number] += 1,
+        &|made| made.state[thread] = 0,
+        &|made| *made.newest = u64::MAX,
+        &itself,
+    ];
+    for change in changes {
+        let Some(walked) = walked(5, change) else {
+            return;
+        };
+        assert!(walked.iter().all(Vec::is_empty), "{walked:?}");
+    }
+}
+
+/// What a walk of all frames adds to a sample.
+#[test]
+fn walks_cost_little() {
+    let _alone = alone();
+    let costs = [false, true].map(|walks| super::cost::measure_cost(walks));
+    match costs {
+        [Ok(without), Ok(with)] => {
+            eprintln!(
+                "a sample: {:.0} ns without Python, {:.0} ns with {FRAMES} frames",
+                without.sample_ns, with.sample_ns
+            );
+            assert!(with.sample_ns < without.sample_ns + 100_000.0);
+        }
+        [Err(error), _] | [_, Err(error)] => skipped(&format!("uprobes cannot be tried: {error}")),
     }
 }
