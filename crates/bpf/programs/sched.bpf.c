@@ -6,6 +6,7 @@
  * beginning, its end and its waking are records of their own. crates/sched/src/ebpf reads them.
  */
 #include "bpf.h"
+#include "python.h"
 
 enum constants {
 	/* Of the process; its threads are in `threads`. */
@@ -128,6 +129,13 @@ union record {
 	struct place place;
 };
 RING(ring, union record);
+
+struct python_sample {
+	u64 at_ns;
+	u64 tid;
+	struct python_frame frames[PYTHON_FRAMES];
+};
+RING(python_ring, struct python_sample);
 
 /* Of the tracepoints' records. */
 struct switch_event {
@@ -398,6 +406,20 @@ int on_waking(struct waking_event *event)
 	return FOR_OTHERS;
 }
 
+/* The functions of Python that the thread is in, of which perf's sample, which comes next, knows nothing. */
+static always_inline void tell_python(u32 tid)
+{
+	struct python_sample *sample = ring_reserve(&python_ring, sizeof(*sample), 0);
+
+	/* Without room its sample goes without. */
+	if (!sample)
+		return;
+	sample->at_ns = ktime_ns();
+	sample->tid = tid;
+	python_walk(sample->frames);
+	ring_submit(sample, NO_WAKEUP);
+}
+
 /* A sample of any process: passes when it is of a watched thread that is at work for long. */
 SEC("perf_event")
 int on_sample(void *event)
@@ -409,6 +431,8 @@ int on_sample(void *event)
 	struct thread *thread = thread_of(current);
 	if (!thread || ktime_ns() - thread->at_work_ns < LONG_NS)
 		return DROPPED;
+	if (PYTHON(IS_PYTHON))
+		tell_python(current);
 	return PASSES;
 }
 

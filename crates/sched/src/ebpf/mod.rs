@@ -2,6 +2,7 @@
 //! the clock. The kernel drops everything that is not of the watched process.
 
 mod layout;
+mod python;
 mod raw;
 pub mod record;
 pub mod tracepoint;
@@ -11,6 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use perf_event_open_sys::bindings as perf;
 
+use self::python::PythonSamples;
 use self::record::{Record, Thread};
 use super::pace::{self, Pace};
 use super::room::Room;
@@ -29,6 +31,8 @@ pub struct Ebpf {
     /// Nanoseconds; who is off its CPU for less is not told of. The second is for waits for devices.
     limits: Array,
     pace: Pace,
+    /// Where the process runs Python.
+    python: Option<PythonSamples>,
     /// Nothing was read yet.
     unread: bool,
     pub ours: Ours,
@@ -63,6 +67,7 @@ impl Ebpf {
         let ring = Ring::create(&mut object, "ring", layout::ring_bytes(room))?;
         let lost = Array::create(&mut object, "lost")?;
         let limits = Array::create(&mut object, "limits")?;
+        let python = PythonSamples::prepare(&mut object, pid, room)?;
         for name in ["places", "passed"] {
             Array::<u64>::create(&mut object, name)?;
         }
@@ -90,6 +95,7 @@ impl Ebpf {
             threads,
             lost,
             limits,
+            python,
             pace: Pace::default(),
             unread: true,
             _attached: held,
@@ -106,6 +112,12 @@ impl Ebpf {
             }
         });
         self.pace.came(count);
+    }
+
+    /// The code objects of the functions of Python that `tid` was in at a sample of the clock, innermost first.
+    pub fn python_at(&mut self, tid: u32, at_ns: u64) -> Vec<u64> {
+        let python = self.python.as_mut();
+        python.map_or_else(Vec::new, |python| python.at(tid, at_ns))
     }
 
     /// As many records as may be: with too many of them, the shortest waits are left out in the kernel.

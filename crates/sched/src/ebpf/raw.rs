@@ -91,6 +91,14 @@ pub(super) struct Place {
     pub(super) copied: u64,
 }
 
+/// Of a walk of frames of Python, which follow.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub(super) struct PythonHead {
+    pub(super) at_ns: u64,
+    pub(super) tid: u64,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,5 +163,9 @@ mod tests {
         assert_eq!(behind("waking_stack", "user"), (head + 8, head + 8 + stack));
         assert_eq!(behind("place", "user").0, head);
         assert_eq!(behind("place", "stack").0, head + size_of::<Place>());
+        assert_eq!(behind("python_sample", "tid").0, 8);
+        let frames = bpf::python::FRAMES * size_of::<bpf::python::PythonFrame>();
+        let python = size_of::<PythonHead>();
+        assert_eq!(behind("python_sample", "frames"), (python, python + frames));
     }
 }

@@ -383,10 +383,13 @@ impl Watch {
         }
         // A storm of faults has the same few stacks: some of each turn are enough.
         self.unwound += 1;
-        let addresses = match self.unwound <= UNWOUND_PER_TURN {
+        let mut addresses = match self.unwound <= UNWOUND_PER_TURN {
             true => self.stacks.of_bytes(user, sample.stack),
             false => Vec::new(),
         };
+        if sample.address == 0 {
+            self.add_sampled_python(sample, &mut addresses);
+        }
         let stack = self.places.stack(&addresses);
         let what = if sample.address == 0 {
             What::OnCpu {

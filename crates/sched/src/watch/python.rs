@@ -1,8 +1,9 @@
-//! Functions of Python that a thread is in, behind its native stack. Of threads that wait: of one that runs they would
-//! be those of a later moment than its sample.
+//! Functions of Python that a thread is in, behind its native stack. Of a thread that waits they are read from outside;
+//! of one that runs they would be those of a later moment than its sample: there, as root, the kernel walks them.
 
-use super::Watch;
+use super::{Source, Watch};
 use abi::PYTHON_CODE;
+use bpf::ring::Sample;
 use symbols::python::threads::PythonThreads;
 
 const TIMES_SOUGHT: u32 = 20;
@@ -16,6 +17,17 @@ impl Watch {
             if self.python.is_some() {
                 self.places.reads_python();
             }
+        }
+    }
+
+    /// Of a sample of the clock.
+    pub(super) fn add_sampled_python(&mut self, sample: &Sample<'_>, addresses: &mut Vec<u64>) {
+        let Source::Ebpf(ebpf) = &mut self.source else {
+            return;
+        };
+        let codes = ebpf.python_at(sample.tid, sample.at_ns);
+        if self.python.is_some() && !addresses.is_empty() {
+            addresses.extend(codes.iter().map(|code| code | PYTHON_CODE));
         }
     }
 
