@@ -1,6 +1,6 @@
 //! Functions of Python at samples of the clock: walked in the kernel just before perf writes the sample.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 
 use bpf::map::{Ring, begins_with};
@@ -10,17 +10,20 @@ use bpf::python::{Interpreter, PythonFrame, Walks};
 use super::raw::PythonHead;
 use crate::room::Room;
 
-/// A sample of perf is written this long after the walk at the most; the next one of a thread comes 5 ms later.
-const BEFORE_NS: u64 = 2_000_000;
+/// The times of a walk and of its sample differ by some microseconds (perf takes its own before the walk or after it,
+/// by the kernel's version); the next sample of a thread comes 5 ms later.
+const APART_NS: u64 = 2_000_000;
 /// Threads whose last walk is kept.
 const THREADS_MAX: usize = 16_384;
+/// Of each thread: samples of more than a second, which the rings do not hold.
+const WALKS_MAX: usize = 256;
 
 /// The walks of one process.
 pub(super) struct PythonSamples {
     walks: Walks,
     ring: Ring,
     /// By thread, the last ones, the newest last: when, and the code objects.
-    last: HashMap<u32, Vec<(u64, Vec<u64>)>>,
+    last: HashMap<u32, VecDeque<(u64, Vec<u64>)>>,
 }
 
 impl PythonSamples {
@@ -51,18 +54,17 @@ impl PythonSamples {
     /// The code objects of the functions that a thread was in when its sample was taken, innermost first.
     pub(super) fn at(&mut self, tid: u32, at_ns: u64) -> Vec<u64> {
         // What the sample belongs to was written before it.
+        // The walk is written before its sample.
         self.drain();
         let walks = self.last.entry(tid).or_default();
-        let before = walks.iter().rposition(|(walked_ns, _)| *walked_ns <= at_ns);
-        let Some(index) = before else {
+        let nearest = (0..walks.len()).min_by_key(|index| walks[*index].0.abs_diff(at_ns));
+        let Some(index) = nearest.filter(|index| walks[*index].0.abs_diff(at_ns) < APART_NS) else {
             return Vec::new();
         };
-        let (walked_ns, codes) = std::mem::take(&mut walks[index]);
-        walks.drain(..=index);
-        match at_ns - walked_ns {
-            ..BEFORE_NS => codes,
-            _ => Vec::new(),
-        }
+        // Those before it may be of samples on another CPU, whose ring is read later.
+        walks
+            .remove(index)
+            .map_or_else(Vec::new, |(_, codes)| codes)
     }
 
     fn drain(&mut self) {
@@ -77,7 +79,11 @@ impl PythonSamples {
             }
             let codes = codes(frames).map(|code| layout.untagged(code));
             let walk = (head.at_ns, codes.collect());
-            last.entry(head.tid as u32).or_default().push(walk);
+            let walks = last.entry(head.tid as u32).or_default();
+            if walks.len() >= WALKS_MAX {
+                walks.pop_front();
+            }
+            walks.push_back(walk);
         });
         self.walks.refresh();
     }

@@ -43,3 +43,91 @@ impl Watch {
         addresses.extend(codes.iter().map(|code| code | PYTHON_CODE));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::event::What;
+    use crate::room::Room;
+    use bpf::allowed::{Allowed, Mode};
+    use testkit::{pythons, skipped};
+
+    /// A program whose event loop computes, in turns of some milliseconds.
+    const PROGRAM: &str = "
+import asyncio, time
+def summarise():
+    end, total = time.monotonic() + 0.05, 0
+    while time.monotonic() < end:
+        total += sum(range(2_000))
+class Reports:
+    async def yearly(self):
+        summarise()
+async def main():
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        await Reports().yearly()
+        await asyncio.sleep(0.01)
+asyncio.run(main())
+";
+
+    struct Killed(Child);
+
+    impl Drop for Killed {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    /// Names on the stacks of samples of threads on a CPU, innermost first.
+    fn sampled(pid: u32) -> Vec<Vec<String>> {
+        let mut watch = Watch::open(pid, Mode::Ebpf, Room::One).unwrap();
+        let (end, mut events) = (Instant::now() + Duration::from_secs(2), Vec::new());
+        while Instant::now() < end {
+            std::thread::sleep(watch.rest());
+            events.extend(watch.turn().events);
+        }
+        events.extend(watch.finish());
+        let on_cpu = events.iter().filter_map(|event| match event.what {
+            What::OnCpu { stack, .. } => Some(watch.places.stack_of(stack)),
+            _ => None,
+        });
+        let names = on_cpu.map(|stack| stack.frames.iter().map(|frame| frame.name.clone()));
+        names.map(Iterator::collect).collect()
+    }
+
+    #[test]
+    fn threads_on_a_cpu_are_in_functions_of_python() {
+        if let Err(why) = Allowed::try_all().bpf {
+            return skipped(&format!("programs need root: {why}"));
+        }
+        let pythons = pythons(8..=14);
+        if pythons.is_empty() {
+            return skipped("no python3 is here");
+        }
+        for (minor, python) in pythons {
+            let mut python = Command::new(python);
+            let python = python.args(["-c", PROGRAM]).stdin(Stdio::null());
+            let python = Killed(python.spawn().unwrap());
+            std::thread::sleep(Duration::from_millis(500));
+            let stacks = sampled(python.0.id());
+            let yearly = if minor < 11 {
+                "yearly"
+            } else {
+                "Reports.yearly"
+            };
+            let is_right = |stack: &&Vec<String>| {
+                let at = stack.iter().position(|name| name == "summarise");
+                at.is_some_and(|at| stack.get(at + 1).is_some_and(|name| name == yearly))
+            };
+            let right = stacks.iter().filter(is_right).count();
+            eprintln!("3.{minor}: {right} of {} samples", stacks.len());
+            assert!(stacks.len() > 30, "3.{minor}: {} samples", stacks.len());
+            let wrong = stacks.iter().find(|stack| !is_right(stack));
+            assert!(right * 20 >= stacks.len() * 19, "3.{minor}: {wrong:?}");
+        }
+    }
+}
