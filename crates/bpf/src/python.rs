@@ -128,19 +128,30 @@ impl Made {
     /// # Errors
     /// Our own memory may not be read.
     pub fn interpreter(&self) -> io::Result<Interpreter> {
+        self.interpreter_as(Made::layout())
+    }
+
+    /// The same, to be read as if it were of another version.
+    ///
+    /// # Errors
+    /// Our own memory may not be read.
+    pub fn interpreter_as(&self, layout: Layout) -> io::Result<Interpreter> {
         let namespace = Namespace::of(std::process::id())?;
         Ok(Interpreter {
             runtime: Runtime {
                 address: 0,
                 type_type: 0,
                 version: Version {
-                    minor: 13,
+                    minor: layout.minor,
                     micro: None,
                 },
-                layout: Made::layout(),
+                layout,
             },
             memory: ProcessMemory::new(File::open("/proc/self/mem")?.into()),
-            number: Number::InState,
+            number: match layout.minor {
+                ..=10 => Number::InLibrary(0),
+                _ => Number::InState,
+            },
             process: Process {
                 newest: &raw const *self.newest as u64,
                 device: namespace.device,

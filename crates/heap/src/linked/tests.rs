@@ -9,6 +9,7 @@ use bpf::fdinfo::Timed;
 use bpf::python::{FRAMES, Made};
 use bpf::uprobes::own::{alone, emulated};
 use observe::exits::ResultIn;
+use symbols::python::layout::Layout;
 use testkit::skipped;
 
 /// Every call is a sample while exits are probed: each is counted once, with the byte count that was asked for.
@@ -247,5 +248,40 @@ fn walks_cost_little() {
             assert!(with.sample_ns < without.sample_ns + 100_000.0);
         }
         [Err(error), _] | [_, Err(error)] => skipped(&format!("uprobes cannot be tried: {error}")),
+    }
+}
+
+/// Of every version that is known, whatever its frames are like: here they are garbage to most.
+#[test]
+fn the_kernel_takes_the_walks_of_every_version() {
+    let _alone = alone();
+    if Allowed::try_all().bpf.is_err() {
+        skipped("programs need root");
+        return;
+    }
+    let function = own_function(emulated, GIVE).unwrap();
+    let made = Made::deep(3);
+    for minor in 8..=14 {
+        let python = made.interpreter_as(Layout::of(minor).unwrap()).unwrap();
+        let functions = std::slice::from_ref(&function);
+        let probed = Probed::attach(
+            &Target::own().unwrap(),
+            functions,
+            Way::Events,
+            Some(python),
+        );
+        let Ok(probed) = probed else {
+            // It takes the program, if not the probe.
+            let python = made.interpreter_as(Layout::of(minor).unwrap()).unwrap();
+            let (mut object, _maps) = layout::open(functions, Some(python)).unwrap();
+            layout::set_exit(&mut object, ResultIn::ReturnRegister, false);
+            object.load("on_exit", Way::Events.kind().unwrap()).unwrap();
+            continue;
+        };
+        probed.maps.mean.write(0, 0);
+        for bytes in 1..=50 {
+            emulated(bytes);
+        }
+        assert_eq!(probed.maps.lost.read(0), 0, "3.{minor}");
     }
 }
