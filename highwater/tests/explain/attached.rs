@@ -7,9 +7,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::stage::{
-    Running, UNBOUNDED, assert_adds_up, cause, explain, parsed, part, shapes, top_function,
+    Running, UNBOUNDED, assert_adds_up, cause, compile, explain, parsed, part, shapes, source,
+    top_function,
 };
-use testkit::skipped;
+use testkit::{pythons, skipped};
 
 /// What `explain` says of a shape that has run for so long; `None`, with a line, where uprobes cannot be.
 fn attached(shape: &str, runs_s: u64, seconds: &str) -> Option<Value> {
@@ -115,4 +116,41 @@ fn of_a_shell_it_is_not_highwater_that_is_explained() {
         Some(0),
         "{json:#}"
     );
+}
+
+/// Every version is tried in crates/heap; this is the way to the sentence.
+#[test]
+fn of_a_python_that_runs_the_function_and_the_line_are_named_that_call_the_library() {
+    let Some((minor, python)) = pythons(8..=14).pop() else {
+        return skipped("no python3 is here");
+    };
+    let library = compile("gcc", "rows.c", &["-shared", "-fPIC"], "libattachedrows.so");
+    let mut command = Command::new(python);
+    command.arg(source("objects.py")).arg("ctypes").arg(library);
+    let running = Running::start(&mut command);
+    std::thread::sleep(Duration::from_secs(2));
+    let words = [
+        "--json",
+        "--quiet",
+        "--duration",
+        "14s",
+        "--budget",
+        UNBOUNDED,
+    ];
+    let json = parsed(&explain(&[&words[..], &["--pid", &running.pid()]].concat()));
+    if json["uprobes"].is_null() {
+        assert!(!rustix::process::geteuid().is_root(), "{json:#}");
+        return skipped("uprobes need root");
+    }
+    assert_eq!(
+        (cause(&json), top_function(&json)),
+        ("leak", "keep_row"),
+        "3.{minor}: {json:#}"
+    );
+    let sentence = json["verdict"]["sentence"].as_str().unwrap();
+    assert!(sentence.contains("take_row (objects.py:37)"), "{sentence}");
+    let frames = json["sites"][0]["frames"].as_array().unwrap();
+    let names = frames.iter().filter_map(|frame| frame["function"].as_str());
+    let mut names = names.skip_while(|name| *name != "take_row");
+    assert_eq!(names.nth(1), Some("<module>"), "{json:#}");
 }

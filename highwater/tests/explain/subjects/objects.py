@@ -32,6 +32,12 @@ def by_cffi(path):
     return ffi.dlopen(path).feed_rows
 
 
+def take_row(number):
+    size = 1500 + number % 1000
+    feed_rows(
+        size)
+
+
 which = sys.argv[1] if len(sys.argv) > 1 else "buffers"
 feed_rows = {"ctypes": by_ctypes, "cffi": by_cffi}.get(which, lambda path: None)(sys.argv[-1])
 number = 0
@@ -45,5 +51,5 @@ while True:
             for each in range(10):
                 keep_record(number * 10 + each)
         else:
-            feed_rows(1500 + number % 1000)
+            take_row(number)
     time.sleep(0.02)
