@@ -1,8 +1,9 @@
 //! Uprobes on the allocator of programs in Python: samples have the functions of Python and their lines, in every
 //! version that is installed, in long threads and short ones, and after a fork.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -20,11 +21,14 @@ struct Program {
 }
 
 impl Program {
-    fn start(python: &Path, words: &[&str]) -> Program {
+    /// Under a command, which may be empty.
+    fn start(under: &[&str], python: &Path, words: &[&str]) -> Program {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python_frames/keeps.py");
-        let mut child = Command::new(python)
-            .arg(file)
-            .args(words)
+        let all = under.iter().map(OsStr::new);
+        let all = all.chain([python.as_os_str(), OsStr::new(file)]);
+        let mut all = all.chain(words.iter().map(OsStr::new));
+        let mut child = Command::new(all.next().unwrap())
+            .args(all)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -88,23 +92,19 @@ fn stacks(account: &ProbeSnapshot, bytes: u64) -> Vec<Vec<String>> {
 /// At least so large a share of the blocks of a size has such a stack.
 fn check(account: &ProbeSnapshot, bytes: u64, share: f64, expected: &[&str], what: &str) {
     let all = stacks(account, bytes);
-    let right = all.iter().filter(|stack| {
+    let is_right = |stack: &Vec<String>| {
         expected.len() <= stack.len() && stack.iter().zip(expected).all(|(is, to_be)| is == to_be)
-    });
-    let found = right.count() as f64 / all.len() as f64;
+    };
+    let wrong = all.iter().find(|stack| !is_right(stack));
+    let found = all.iter().filter(|stack| is_right(stack)).count() as f64 / all.len() as f64;
     eprintln!("{what}: {bytes} bytes: {found:.3} of {}", all.len());
     assert!(all.len() >= 5, "{what}: {} samples of {bytes}", all.len());
-    assert!(
-        found >= share,
-        "{what}: {found} of {bytes}: {:?}",
-        all.first()
-    );
+    assert!(found >= share, "{what}: {found} of {bytes}: {wrong:?}");
 }
 
-fn check_all(python: &Path, minor: u8, words: &[&str]) {
-    let program = Program::start(python, words);
+fn check_all(program: &Program, minor: u8, what: &str) {
     let account = program.account();
-    let what = format!("3.{minor} {words:?}");
+    let what = format!("3.{minor} {what}");
     let method = if minor < 11 { "handle" } else { "Store.handle" };
     let (handle, main) = (format!("{method}:21"), "main:67");
     let deep = ["keep:16", "deep:28"].into_iter().chain(["deep:30"; 18]);
@@ -148,26 +148,55 @@ fn check_all(python: &Path, minor: u8, words: &[&str]) {
     assert!(most.max() <= Some(bpf::python::FRAMES), "{what}");
 }
 
-fn all(words: &[&str]) {
+/// The interpreters that are installed, the oldest first; none, with a line, where uprobes cannot be.
+fn installed() -> Vec<(u8, PathBuf)> {
     let allowed = Allowed::try_all();
-    if allowed.bpf.is_err() || allowed.uprobes.is_err() {
-        return skipped("uprobes with programs on them need root");
-    }
     let pythons = pythons(8..=14);
+    if allowed.bpf.is_err() || allowed.uprobes.is_err() {
+        skipped("uprobes with programs on them need root");
+        return Vec::new();
+    }
     if pythons.is_empty() {
-        return skipped("no python3 is here");
+        skipped("no python3 is here");
     }
-    for (minor, python) in pythons {
-        check_all(&python, minor, words);
-    }
+    pythons
+}
+
+/// Those of each of the two ways to find a thread's number: the last version of one, the newest of the other.
+fn of_each_way() -> Vec<(u8, PathBuf)> {
+    let all = installed();
+    let (before, since): (Vec<_>, Vec<_>) = all.into_iter().partition(|(minor, _)| *minor <= 10);
+    [before.into_iter().last(), since.into_iter().last()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 #[test]
 fn samples_have_the_functions_of_python_and_their_lines() {
-    all(&[]);
+    for (minor, python) in installed() {
+        let program = Program::start(&[], &python, &[]);
+        check_all(&program, minor, "");
+    }
 }
 
 #[test]
 fn after_a_fork_too() {
-    all(&["fork"]);
+    for (minor, python) in of_each_way() {
+        let program = Program::start(&[], &python, &["fork"]);
+        check_all(&program, minor, "after a fork");
+    }
+}
+
+/// Threads have other numbers there.
+#[test]
+fn in_a_namespace_of_processes_too() {
+    for (minor, python) in of_each_way() {
+        let mut program = Program::start(&["unshare", "-pf"], &python, &[]);
+        assert_eq!(program.pid, 1, "the first of its namespace");
+        let parent = program.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+        program.pid = children.unwrap().trim().parse().unwrap();
+        check_all(&program, minor, "in a namespace");
+    }
 }

@@ -85,11 +85,16 @@ impl Ebpf {
             programs.push(program);
         }
         let sampled = |name: &str| object.load(name, (PROG_TYPE_PERF_EVENT, 0));
+        let ours = Ours {
+            all: sampled("on_sample")?,
+            some: sampled("on_some")?,
+        };
+        // With the walks it costs something.
+        if python.is_some() {
+            programs.push(ours.all.try_clone()?);
+        }
         Ok(Ebpf {
-            ours: Ours {
-                all: sampled("on_sample")?,
-                some: sampled("on_some")?,
-            },
+            ours,
             programs: Box::new(bpf::timed::Programs::new(programs)),
             ring,
             threads,

@@ -1,14 +1,19 @@
 //! The states of the threads of a process that runs Python: which one belongs to which thread.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use observe::fact::memory::Memory;
 
 use super::find::Runtime;
 use super::layout::Layout;
 
-/// Interpreters and threads that are gone through; more are not looked for.
+/// Threads that are gone through; more are not looked for.
 const STATES_MAX: usize = 4_096;
+const INTERPRETERS_MAX: usize = 64;
+/// Readings of a list that changes meanwhile: what each of them finds is kept.
+const TRIES: usize = 4;
+/// In a state the one before comes in front of the next one, bytes.
+const BEFORE_NEXT: u64 = 8;
 /// Since 3.11 the kernel's number of a thread is behind that of the thread library.
 pub const NATIVE_BEHIND: u64 = 8;
 /// Where thread libraries have the kernel's number of a thread, from what `pthread_self` gives: glibc, musl.
@@ -71,27 +76,74 @@ pub fn newest(memory: &dyn Memory, runtime: &Runtime) -> Option<u64> {
 /// The states of all threads. Threads come and go meanwhile: who uses one compares its number again.
 pub fn states(memory: &dyn Memory, runtime: &Runtime, number: Number) -> Vec<State> {
     let layout = &runtime.layout;
-    let word = |at: u64, offset| memory.u64(at.checked_add(offset)?).filter(|to| *to != 0);
-    let (mut states, mut steps) = (Vec::new(), 0);
-    let mut interpreter = word(runtime.address, layout.interpreters);
-    while let Some(at) = interpreter.filter(|_| steps < STATES_MAX) {
-        let mut thread = word(at, layout.threads);
-        while let Some(address) = thread.filter(|_| steps < STATES_MAX) {
-            let thread_id = word(address, layout.thread_id);
-            states.extend(thread_id.and_then(|thread_id| {
-                Some(State {
-                    address,
-                    thread_id,
-                    native: number.read(memory, layout, address, thread_id)?,
-                })
-            }));
-            thread = word(address, layout.next_thread);
-            steps += 1;
+    let (mut found, mut steps) = (HashMap::new(), 0);
+    let mut interpreter = word(memory, runtime.address, layout.interpreters);
+    while let Some(at) = interpreter.filter(|_| steps < INTERPRETERS_MAX) {
+        for _ in 0..TRIES {
+            let list = List {
+                memory,
+                layout,
+                number,
+            };
+            if list.read(at, &mut found) {
+                break;
+            }
         }
-        interpreter = word(at, layout.next_interpreter);
+        interpreter = word(memory, at, layout.next_interpreter);
         steps += 1;
     }
-    states
+    found.into_values().collect()
+}
+
+/// A word that is not zero.
+fn word(memory: &dyn Memory, at: u64, offset: u64) -> Option<u64> {
+    memory.u64(at.checked_add(offset)?).filter(|to| *to != 0)
+}
+
+/// The threads of one interpreter.
+struct List<'a> {
+    memory: &'a dyn Memory,
+    layout: &'a Layout,
+    number: Number,
+}
+
+impl List<'_> {
+    /// Adds them, the newest first; `false`: a state was freed while the list was read, and those behind it are not
+    /// known. Each state points to the one before too.
+    fn read(&self, interpreter: u64, found: &mut HashMap<u64, State>) -> bool {
+        let (memory, layout) = (self.memory, self.layout);
+        let Some(mut at) = word(memory, interpreter, layout.threads) else {
+            return true;
+        };
+        for _ in 0..STATES_MAX {
+            if let Some(state) = self.state(at).filter(|_| found.len() < STATES_MAX) {
+                found.insert(at, state);
+            }
+            let next = at.checked_add(layout.next_thread);
+            let Some(next) = next.and_then(|next| memory.u64(next)) else {
+                return false;
+            };
+            let before = layout.next_thread - BEFORE_NEXT;
+            match next {
+                0 => return true,
+                _ if word(memory, next, before) == Some(at) => at = next,
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    fn state(&self, address: u64) -> Option<State> {
+        let thread_id = word(self.memory, address, self.layout.thread_id)?;
+        let native = self
+            .number
+            .read(self.memory, self.layout, address, thread_id)?;
+        Some(State {
+            address,
+            thread_id,
+            native,
+        })
+    }
 }
 
 /// The threads of a process, by their numbers where it lives.
@@ -115,8 +167,6 @@ fn inner(status: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::collections::HashMap;
-
     use super::super::find::tests::version;
     use super::*;
 
@@ -154,6 +204,7 @@ pub(super) mod tests {
             (0x9000 + layout.thread_id + NATIVE_BEHIND, 7),
             (0xa000 + NUMBER_AT[1], 7),
             (0x9000 + layout.next_thread, 0x9000),
+            (0x9000 + layout.next_thread - BEFORE_NEXT, 0x9000),
         ]))
     }
 
@@ -175,12 +226,49 @@ pub(super) mod tests {
                 thread_id: 0xa000,
                 native: 7,
             };
-            assert!(found.len() <= STATES_MAX && found.iter().all(|state| *state == expected));
+            assert_eq!(found, [expected]);
             assert_eq!(
                 newest(&words, &runtime),
                 Some(0x2000 + runtime.layout.threads)
             );
         }
+    }
+
+    /// A list whose states are freed while it is read: the first reading ends early.
+    struct Changing {
+        words: Words,
+        reads: std::cell::Cell<u32>,
+    }
+
+    impl Memory for Changing {
+        fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
+            self.reads.set(self.reads.get() + 1);
+            self.words.read(address, out)?;
+            if self.reads.get() < 8 && address == 0x9000 + Layout::of(11)?.next_thread {
+                out.fill(0x5a);
+            }
+            Some(())
+        }
+    }
+
+    #[test]
+    fn a_list_that_changes_is_read_again() {
+        let layout = Layout::of(11).unwrap();
+        let mut words = circles(11).0;
+        words.extend([
+            (0x9000 + layout.next_thread, 0xb000),
+            (0xb000 + layout.next_thread - BEFORE_NEXT, 0x9000),
+            (0xb000 + layout.thread_id, 0xc000),
+            (0xb000 + layout.thread_id + NATIVE_BEHIND, 8),
+        ]);
+        let changing = Changing {
+            words: Words(words),
+            reads: std::cell::Cell::new(0),
+        };
+        let found = states(&changing, &runtime(11), Number::InState);
+        let mut numbers: Vec<u64> = found.iter().map(|state| state.native).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, [7, 8]);
     }
 
     #[test]
