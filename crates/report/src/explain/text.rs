@@ -11,13 +11,14 @@ use memory::account::{LiveBy, Part};
 use memory::brief::brief;
 use memory::rank::{Site, frame_name};
 use memory::types::Class;
-use symbols::frame::Frame;
+use symbols::frame::{Frame, PYTHON_MODULE};
 use units::written::{bytes, bytes_interval, bytes_per_hour, percent};
 
 /// Sites and frames that are shown; JSON and pprof have all.
 const CLASSES_SHOWN: usize = 5;
 const SITES_SHOWN: usize = 5;
 const FRAMES_SHOWN: usize = 6;
+const PYTHON_SHOWN: usize = 2;
 const COLUMNS: usize = 96;
 const REMEDY_COLUMNS: usize = 80;
 
@@ -186,10 +187,26 @@ fn sites(title: &str, sites: &[Site], out: &mut String) {
             let words = format!("with what its blocks hold from {}", owns.join(", "));
             let _ = writeln!(out, "            {}", shortened(&words, COLUMNS - 12));
         }
-        for frame in site.frames.iter().take(FRAMES_SHOWN) {
-            let _ = writeln!(out, "            {}", place(frame, COLUMNS - 12));
+        for line in stack(&site.frames) {
+            let _ = writeln!(out, "            {line}");
         }
     }
+}
+
+/// The innermost frames. Where functions of Python lie further out, the first of them too.
+fn stack(frames: &[Frame]) -> Vec<String> {
+    let place = |frame: &Frame| place(frame, COLUMNS - 12);
+    let native = FRAMES_SHOWN - PYTHON_SHOWN - 1;
+    let python = frames
+        .iter()
+        .position(|frame| frame.module == PYTHON_MODULE);
+    let Some(python) = python.filter(|python| python + PYTHON_SHOWN > FRAMES_SHOWN) else {
+        return frames.iter().take(FRAMES_SHOWN).map(place).collect();
+    };
+    let mut lines: Vec<String> = frames[..native].iter().map(place).collect();
+    lines.push(format!("… {} more", python - native));
+    lines.extend(frames[python..].iter().take(PYTHON_SHOWN).map(place));
+    lines
 }
 
 fn classes(classes: &[Class], out: &mut String) {
@@ -354,6 +371,28 @@ mod tests {
             line: Some(line),
             ..Frame::default()
         }
+    }
+
+    #[test]
+    fn functions_of_python_are_shown_however_deep_the_library_is() {
+        let native = |number: u32| at(&format!("inner_{number}"), "/srv/rows.c", number);
+        let python = |name: &str, line: u32| Frame {
+            module: PYTHON_MODULE.to_owned(),
+            ..at(name, "/srv/shop.py", line)
+        };
+        let shown = |natives: u32| {
+            let natives = (1..=natives).map(native);
+            let outside = [python("handle", 7), python("serve", 8), python("main", 9)];
+            let frames: Vec<Frame> = natives.chain(outside).collect();
+            let lines = stack(&frames).into_iter();
+            let names = lines.map(|line| line.split(" /").next().unwrap().to_owned());
+            names.collect::<Vec<String>>().join(" ")
+        };
+        assert_eq!(shown(2), "inner_1 inner_2 handle serve main");
+        assert_eq!(shown(4), "inner_1 inner_2 inner_3 inner_4 handle serve");
+        assert_eq!(shown(5), "inner_1 inner_2 inner_3 … 2 more handle serve");
+        assert_eq!(shown(9), "inner_1 inner_2 inner_3 … 6 more handle serve");
+        assert_eq!(stack(&[native(1)]).len(), 1);
     }
 
     #[test]
