@@ -238,7 +238,7 @@ fn the_state_of_another_thread_is_not_followed() {
 #[test]
 fn walks_cost_little() {
     let _alone = alone();
-    let costs = [false, true].map(|walks| super::cost::measure_cost(walks));
+    let costs = [false, true].map(super::cost::measure_cost);
     match costs {
         [Ok(without), Ok(with)] => {
             eprintln!(

@@ -32,7 +32,7 @@ pub struct Ebpf {
     limits: Array,
     pace: Pace,
     /// Where the process runs Python.
-    python: Option<PythonSamples>,
+    python: Option<Box<PythonSamples>>,
     /// Nothing was read yet.
     unread: bool,
     pub ours: Ours,
@@ -67,7 +67,7 @@ impl Ebpf {
         let ring = Ring::create(&mut object, "ring", layout::ring_bytes(room))?;
         let lost = Array::create(&mut object, "lost")?;
         let limits = Array::create(&mut object, "limits")?;
-        let python = PythonSamples::prepare(&mut object, pid, room)?;
+        let python = PythonSamples::prepare(&mut object, pid, room)?.map(Box::new);
         for name in ["places", "passed"] {
             Array::<u64>::create(&mut object, name)?;
         }
