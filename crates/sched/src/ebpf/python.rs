@@ -95,3 +95,42 @@ fn codes(frames: &[u8]) -> impl Iterator<Item = u64> {
     let codes = frames.map(|bytes| bytemuck::pod_read_unaligned::<PythonFrame>(bytes).code);
     codes.take_while(|code| *code != 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ebpf::PROG_TYPE_PERF_EVENT;
+    use bpf::allowed::Allowed;
+    use bpf::map::{Array, Hash};
+    use bpf::object::{Object, sched};
+    use bpf::python::Made;
+    use symbols::python::layout::Layout;
+    use testkit::skipped;
+
+    #[test]
+    fn the_kernel_takes_the_walks_of_every_version() {
+        if let Err(why) = Allowed::try_all().bpf {
+            return skipped(&format!("programs need root: {why}"));
+        }
+        let made = Made::deep(3);
+        for minor in 8..=14 {
+            let mut object = Object::parse(sched()).unwrap();
+            object.set("PID", std::process::id());
+            object.set("AT_ONCE", 0);
+            let threads = Hash::<u32, crate::ebpf::Thread>::create(&mut object, "threads", 1);
+            threads.unwrap();
+            let lost = Array::<u64>::create(&mut object, "lost");
+            lost.unwrap();
+            let python = made.interpreter_as(Layout::of(minor).unwrap()).unwrap();
+            Walks::prepare(&mut object, Some(python)).unwrap();
+            Ring::create(&mut object, "python_ring", 4 << 10).unwrap();
+            object.view(crate::ebpf::layout::user_registers());
+            for name in ["limits", "places", "passed"] {
+                Array::<u64>::create(&mut object, name).unwrap();
+            }
+            Ring::create(&mut object, "ring", 4 << 10).unwrap();
+            let loaded = object.load("on_sample", (PROG_TYPE_PERF_EVENT, 0));
+            loaded.unwrap_or_else(|error| panic!("3.{minor}: {error}"));
+        }
+    }
+}

@@ -46,6 +46,7 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
     use std::process::{Child, Command, Stdio};
     use std::time::{Duration, Instant};
 
@@ -66,6 +67,7 @@ class Reports:
     async def yearly(self):
         summarise()
 async def main():
+    print('ready', flush=True)
     end = time.monotonic() + 30
     while time.monotonic() < end:
         await Reports().yearly()
@@ -110,9 +112,10 @@ asyncio.run(main())
         }
         for (minor, python) in pythons {
             let mut python = Command::new(python);
-            let python = python.args(["-c", PROGRAM]).stdin(Stdio::null());
-            let python = Killed(python.spawn().unwrap());
-            std::thread::sleep(Duration::from_millis(500));
+            let python = python.args(["-c", PROGRAM]).stdout(Stdio::piped());
+            let mut python = Killed(python.spawn().unwrap());
+            let ready = python.0.stdout.as_mut().unwrap().read(&mut [0; 8]);
+            assert!(ready.unwrap() > 0, "it runs");
             let stacks = sampled(python.0.id());
             let yearly = if minor < 11 {
                 "yearly"
