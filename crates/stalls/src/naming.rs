@@ -398,6 +398,7 @@ mod tests {
             ran_instead: Vec::new(),
             waiters: vec![(1, 5_000)],
             objects: BTreeSet::new(),
+            members: Vec::new(),
         }
     }
 

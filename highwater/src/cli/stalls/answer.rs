@@ -31,20 +31,21 @@ impl Answer {
         let findings = summarise(&analyser.stalls, &analyser.groups, &closing.requesters);
         let watched_ns = closing.ended_ns.saturating_sub(facts.started_ns);
         let all = findings.len();
-        let rows: Vec<NamedFinding> = worth_a_row(findings, watched_ns, args.threshold.is_some())
+        let findings = worth_a_row(findings, watched_ns, args.threshold.is_some());
+        let rows: Vec<NamedFinding> = findings
             .iter()
             .map(|finding| named(finding, names, &closing.others))
             .collect();
         let checks = checks(analyser, closing, watched_ns, all - rows.len());
         let slow = args
             .extras
-            .requests(args, analyser, names, facts, closing)?;
+            .requests(args, analyser, names, facts, closing, &findings)?;
         let words = match args.json {
             true => {
                 let mut value = json::render(&rows, &facts.mode, facts.pid, &checks);
                 value["overhead"] = cost(closing)?;
                 if let Some(slow) = slow {
-                    value["requests"] = requests::json(&slow);
+                    value["requests"] = requests::json(&slow, &rows);
                 }
                 format!("{value}\n")
             }
@@ -52,7 +53,9 @@ impl Answer {
                 let width = conclude::terminal_width();
                 let mut words = text::summary(&rows, &facts.mode, &checks, width);
                 words.push_str(&closing.cost_text);
-                words.push_str(&slow.as_ref().map_or(String::new(), requests::text));
+                if let Some(slow) = slow {
+                    words.push_str(&requests::text(&slow, &rows, width));
+                }
                 words
             }
         };

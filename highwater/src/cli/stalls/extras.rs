@@ -17,6 +17,8 @@ use sched::recording::{Closing, Facts};
 use sched::requests::parse_requests;
 use stalls::analyser::Analyser;
 use stalls::event::{StackId, Tid};
+use stalls::finding::{Finding, Member};
+use stalls::gain::gains;
 use stalls::naming::Names;
 use stalls::pieces::{Label, Piece};
 use stalls::request::{Attributed, Request, attribute, slow_from_ns};
@@ -95,12 +97,14 @@ impl Extras {
         names: &impl Names,
         facts: &Facts,
         closing: &Closing,
+        rows: &[Finding],
     ) -> Result<Option<Requests>> {
         let all = match (&self.requests, &closing.calls) {
             (Some(path), _) => read(path, facts.day_ns)?,
             (None, Some(calls)) => calls.clone(),
             (None, None) => return Ok(None),
         };
+        let members: Vec<&[Member]> = rows.iter().map(|row| row.members.as_slice()).collect();
         let watched = (facts.started_ns, closing.ended_ns);
         let inside = |r: &&Request| r.start_ns >= watched.0 && r.end_ns <= watched.1;
         let asked = args.threshold.map(|time| time.as_nanos() as u64);
@@ -111,6 +115,7 @@ impl Extras {
             slow_from_ns: least_ns,
             slow: slow.into_iter().map(|one| named(one, names)).collect(),
             dropped: analyser.pieces.dropped,
+            gains: gains(&analyser.pieces, &all, least_ns, watched, &members),
         }))
     }
 }
