@@ -110,6 +110,8 @@ pub struct Wait {
     pub limit_ns: u64,
     /// For a lock that several may have at a time, until all of them let go.
     pub shared: bool,
+    /// For the next request on one connection that a client opened: whoever waits so works for that client.
+    pub one_client: bool,
 }
 
 impl Wait {
@@ -125,6 +127,7 @@ impl Wait {
             timed: false,
             limit_ns: 0,
             shared: false,
+            one_client: false,
         }
     }
 
@@ -155,6 +158,7 @@ impl Wait {
             timed: self.timed || sample.timed,
             limit_ns: self.limit_ns.max(sample.limit_ns),
             shared: self.shared || sample.shared,
+            one_client: self.one_client || sample.one_client,
         }
     }
 }

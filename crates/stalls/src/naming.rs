@@ -213,6 +213,13 @@ fn culprit(finding: &Finding, names: &impl Names, ran_instead: &[(String, u64)])
         let others = [stack, held];
         others.into_iter().find_map(Stack::own_function)
     });
+    // A library's goroutine that reads a reply has no function of the program's: whoever asked for it has.
+    let asked = || {
+        let waiters = finding.waiters.iter().filter(|_| !holds);
+        let mut stacks = waiters.map(|(stack, _)| names.stack(*stack));
+        stacks.find_map(Stack::own_function)
+    };
+    let own = own.or_else(asked);
     let purges = finding.cause == Cause::Allocator && stack.allocator;
     let inner = stack.own_function_within(own).filter(|_| purges);
     let function = inner.or(own).or(stack.function()).map(str::to_string);

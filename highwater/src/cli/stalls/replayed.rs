@@ -7,6 +7,7 @@ use anyhow::Result;
 use super::answer::Answer;
 use super::{StallsArgs, saturated_ns};
 use crate::cli::exit;
+use crate::cli::out::say;
 use sched::recording::{Closing, Next, Recording};
 use sched::watch::Turn;
 use stalls::analyser::Analyser;
@@ -52,6 +53,7 @@ fn follow(recording: &mut Recording, analyser: &mut Analyser) -> Closing {
                 if let Some((turn, at_ns)) = before {
                     analyser.follow(turn, at_ns);
                 }
+                say!("highwater: the recording is not whole: {words}");
                 return cut_off(recording, analyser, words);
             }
         }
