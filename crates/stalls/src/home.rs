@@ -88,10 +88,11 @@ impl Homes {
     }
 
     /// The thread sleeps here during its work: rarely, however often in a row to look for something, and it is
-    /// no clock that begins its work.
+    /// no clock that begins its work; or in its requests, however often.
     pub fn sleeps_at_work(&self, tid: Tid, wait: &Wait) -> bool {
         let by_clock = self.commonest(tid).is_none_or(|home| home.sleeps);
-        !by_clock && self.is_seldom(tid, wait, |home| home.rounds)
+        let seldom = !by_clock && self.is_seldom(tid, wait, |home| home.rounds);
+        seldom || self.is_within_a_request(tid, wait)
     }
 
     fn is_seldom(&self, tid: Tid, wait: &Wait, times: fn(&Home) -> u32) -> bool {

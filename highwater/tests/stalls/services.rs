@@ -352,7 +352,7 @@ fn a_slow_calls_time_is_handed_out_whole_and_drawn() {
     let gains = &seen.found["requests"]["gains"];
     let p99_ns = |of: &Value| of["p99_ns"].as_f64().unwrap();
     let rows = gains["without"].as_array().unwrap();
-    let lock = rows.iter().find(|row| row["cause"] == "lock").unwrap();
+    let lock = rows.iter().find(|row| row["causes"][0] == "lock").unwrap();
     assert!(
         p99_ns(&gains["now"]) > 100e6 && p99_ns(&lock["low"]) < p99_ns(&gains["now"]) / 2.0,
         "{gains:#}"

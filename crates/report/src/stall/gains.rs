@@ -10,7 +10,10 @@ use stalls::gain::{Between, Gains, Latency};
 use stalls::naming::NamedFinding;
 use units::written::nanoseconds;
 
-pub fn text(gains: &Gains, rows: &[NamedFinding], columns: usize) -> String {
+/// The rows, and those that one fix would end.
+type Fixes<'a> = (&'a [NamedFinding], &'a [Vec<usize>]);
+
+pub fn text(gains: &Gains, (rows, fixes): Fixes, columns: usize) -> String {
     let mut table = Table::new();
     table
         .load_style(comfy_table::presets::NOTHING)
@@ -22,8 +25,8 @@ pub fn text(gains: &Gains, rows: &[NamedFinding], columns: usize) -> String {
     let [p50, p99] = as_it_is;
     let p999 = now.p999_ns.map_or(String::new(), nanoseconds);
     table.add_row(["nothing: as it is".into(), p50, p99, p999, String::new()]);
-    for (row, between) in rows.iter().zip(&gains.without) {
-        table.add_row(cells(row, between, now));
+    for (fix, between) in fixes.iter().zip(&gains.without) {
+        table.add_row(cells(rows, fix, between, now));
     }
     let mut out = String::new();
     let _ = writeln!(
@@ -40,12 +43,16 @@ pub fn text(gains: &Gains, rows: &[NamedFinding], columns: usize) -> String {
     out
 }
 
-fn cells(row: &NamedFinding, between: &Between, now: &Latency) -> [String; 5] {
-    let function = row.culprit.function.as_deref();
-    let cause = row.cause.word();
-    let named = function.map_or(cause.to_owned(), |name| {
-        format!("{cause} ({})", brief(name))
-    });
+fn causes(rows: &[NamedFinding], fix: &[usize]) -> Vec<&'static str> {
+    let mut words: Vec<&str> = fix.iter().map(|row| rows[*row].cause.word()).collect();
+    words.dedup();
+    words
+}
+
+fn cells(rows: &[NamedFinding], fix: &[usize], between: &Between, now: &Latency) -> [String; 5] {
+    let function = rows[fix[0]].culprit.function.as_deref();
+    let cause = causes(rows, fix).join(", ");
+    let named = function.map_or(cause.clone(), |name| format!("{cause} ({})", brief(name)));
     let range = |of: &dyn Fn(&Latency) -> f64| span(of(&between.low), of(&between.high));
     let p999 = between.low.p999_ns.zip(between.high.p999_ns);
     let most = between.throughput_most(now);
@@ -73,7 +80,7 @@ fn span(low: f64, high: f64) -> String {
     }
 }
 
-pub fn json(gains: &Gains, rows: &[NamedFinding]) -> Value {
+pub fn json(gains: &Gains, (rows, fixes): Fixes) -> Value {
     let latency = |of: &Latency| {
         json!({
             "p50_ns": of.p50_ns,
@@ -82,10 +89,11 @@ pub fn json(gains: &Gains, rows: &[NamedFinding]) -> Value {
             "mean_ns": of.mean_ns,
         })
     };
-    let without = rows.iter().zip(&gains.without).map(|(row, between)| {
+    let without = fixes.iter().zip(&gains.without).map(|(fix, between)| {
         json!({
-            "cause": row.cause.word(),
-            "function": row.culprit.function,
+            "causes": causes(rows, fix),
+            "rows": fix,
+            "function": rows[fix[0]].culprit.function,
             "low": latency(&between.low),
             "high": latency(&between.high),
             "throughput_most": between.throughput_most(&gains.now),
@@ -96,4 +104,80 @@ pub fn json(gains: &Gains, rows: &[NamedFinding]) -> Value {
         "now": latency(&gains.now),
         "without": without.collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stalls::cause::Cause;
+    use stalls::gain::of_one_fix;
+    use stalls::naming::NamedCulprit;
+
+    fn row(cause: Cause, function: &str, activity: &str) -> NamedFinding {
+        NamedFinding {
+            cause,
+            count: 1,
+            threads: 1,
+            longest_ns: 1,
+            total_ns: 1,
+            period_ns: None,
+            episodes: 1,
+            agreeing: 1,
+            open: false,
+            inferred: false,
+            culprit: NamedCulprit {
+                function: Some(function.into()),
+                activity: activity.into(),
+                ..NamedCulprit::default()
+            },
+            chain: Vec::new(),
+            ran_instead: Vec::new(),
+            waiters: Vec::new(),
+            stalled: Vec::new(),
+        }
+    }
+
+    fn latency(ms: f64) -> Latency {
+        Latency {
+            p50_ns: ms * 1e5,
+            p99_ns: ms * 1e6,
+            p999_ns: None,
+            mean_ns: ms * 2e5,
+        }
+    }
+
+    #[test]
+    fn rows_of_one_doing_are_one_fix() {
+        let post = "network read from 127.0.0.1:4318";
+        let rows = [
+            row(Cause::Lock, "on_end", post),
+            row(Cause::CpuStarvation, "", ""),
+            row(Cause::Network, "send", post),
+        ];
+        let fixes = of_one_fix(&rows);
+        assert_eq!(fixes, [vec![0, 2], vec![1]]);
+        let same = Between {
+            low: latency(250.0),
+            high: latency(250.0),
+        };
+        let less = Between {
+            low: latency(3.0),
+            high: latency(12.0),
+        };
+        let gains = Gains {
+            requests: 400,
+            now: latency(250.0),
+            without: vec![less, same],
+        };
+        let words = text(&gains, (&rows, &fixes), 120);
+        assert!(words.contains("lock, network (on_end)"), "{words}");
+        assert!(words.contains("3.00 to 12.0 ms"), "{words}");
+        assert!(words.contains("up to 83.33 times"), "{words}");
+        assert!(words.contains("the same"), "{words}");
+        let value = json(&gains, (&rows, &fixes));
+        assert_eq!(value["without"][0]["causes"], json!(["lock", "network"]));
+        assert_eq!(value["without"][0]["rows"], json!([0, 2]));
+        assert_eq!(value["without"][0]["high"]["p99_ns"], 12e6);
+        assert!(value["now"]["p999_ns"].is_null());
+    }
 }

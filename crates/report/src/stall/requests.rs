@@ -31,7 +31,9 @@ pub struct Requests {
     pub slow: Vec<Slow>,
     /// Stretches of threads that did not fit into memory.
     pub dropped: u64,
-    /// Without each of the rows' causes; none with too few requests.
+    /// Rows that one fix would end.
+    pub fixes: Vec<Vec<usize>>,
+    /// Without each of these; none with too few requests.
     pub gains: Option<Gains>,
 }
 
@@ -100,7 +102,7 @@ pub fn text(requests: &Requests, rows: &[NamedFinding], columns: usize) -> Strin
         );
     }
     if let Some(gains) = requests.gains.as_ref().filter(|_| !rows.is_empty()) {
-        text.push_str(&gains::text(gains, rows, columns));
+        text.push_str(&gains::text(gains, (rows, &requests.fixes), columns));
     }
     text
 }
@@ -117,7 +119,7 @@ pub fn json(requests: &Requests, rows: &[NamedFinding]) -> Value {
         "slow_from_ns": requests.slow_from_ns,
         "went": parts(&requests.sums()),
         "dropped": requests.dropped,
-        "gains": requests.gains.as_ref().map(|gains| gains::json(gains, rows)),
+        "gains": requests.gains.as_ref().map(|gains| gains::json(gains, (rows, &requests.fixes))),
         "slow": requests.slow.iter().map(|slow| json!({
             "name": slow.name,
             "start_ns": slow.start_ns,
@@ -151,6 +153,7 @@ mod tests {
                 slow(100_000_000, 10_000_000),
             ],
             dropped: 0,
+            fixes: Vec::new(),
             gains: None,
         };
         let words = text(&requests, &[], 100);

@@ -1,11 +1,11 @@
 //! What a fix would buy: the latency of the same requests without one cause.
 //!
 //! Each request's time is attributed to what its thread was in ([`crate::request`]). Without a cause, what was
-//! attributed to it is taken out. How much that is has two bounds. *At least* the waits that make up the finding's
-//! stalls go, whoever repairs it in whatever way. *At most* these go as well: shorter waits of the same cause, what the
-//! holder itself did while others waited for it, and the time in which a request was not taken up yet while the threads
-//! that would have taken it were stalled. So the interval spans a fix that lets nobody wait any more and one that also
-//! does the work elsewhere. It does not know what other waits grow as the requests come faster.
+//! attributed to it is taken out. How much that is has two bounds. *At least* the waits that make up the stalls go (of
+//! a lock, those for the lock), whoever repairs it in whatever way. *At most* these go as well: shorter waits of the
+//! same cause, what the holder itself did while others waited for it, and the time in which a request was not taken up
+//! yet while the threads that would have taken it were stalled. So the interval spans a fix that lets nobody wait any
+//! more and one that also does the work elsewhere. It does not know what other waits grow as the requests come faster.
 //!
 //! The interval of each percentile also has the chance of which requests the watch saw: blocks of the watch are drawn
 //! with replacement (Künsch 1989, "The jackknife and the bootstrap for general stationary observations"), for requests
@@ -23,6 +23,7 @@ use rand_chacha::ChaCha8Rng;
 
 use self::row::Row;
 use crate::finding::Member;
+use crate::naming::NamedFinding;
 use crate::pieces::Pieces;
 use crate::request::{Request, overlapping, server};
 
@@ -68,8 +69,23 @@ pub struct Gains {
     /// Requests that the percentiles are of.
     pub requests: usize,
     pub now: Latency,
-    /// For each finding, in their order.
+    /// For each cause, in their order.
     pub without: Vec<Between>,
+}
+
+/// Rows that one fix would end, by their numbers: those of one doing. Whoever posts under a mutex waits for the peer
+/// himself, and others for the mutex.
+pub fn of_one_fix(rows: &[NamedFinding]) -> Vec<Vec<usize>> {
+    let mut fixes: Vec<Vec<usize>> = Vec::new();
+    for (at, row) in rows.iter().enumerate() {
+        let doing = &row.culprit.activity;
+        let same = |fix: &&mut Vec<usize>| rows[fix[0]].culprit.activity == *doing;
+        match fixes.iter_mut().find(same).filter(|_| !doing.is_empty()) {
+            Some(fix) => fix.push(at),
+            None => fixes.push(vec![at]),
+        }
+    }
+    fixes
 }
 
 /// A request that was looked into. `least` and `most` are what each finding takes of it, nanoseconds.
@@ -81,21 +97,22 @@ struct Examined {
     taken: Vec<(u64, u64)>,
 }
 
-/// What each of the findings, by its stalls, takes of the requests within the watch; `None` with fewer than [`REQUESTS_MIN`].
+/// What each of the causes, by its stalls, takes of the requests within the watch; `None` with fewer than
+/// [`REQUESTS_MIN`].
 /// `slow_from_ns`: from here on all are looked into.
 pub fn gains(
     pieces: &Pieces,
     requests: &[Request],
     slow_from_ns: u64,
     (from_ns, to_ns): (u64, u64),
-    findings: &[&[Member]],
+    causes: &[Vec<Member>],
 ) -> Option<Gains> {
     let inside = |r: &&Request| r.start_ns >= from_ns && r.end_ns <= to_ns;
     let all: Vec<&Request> = requests.iter().filter(inside).collect();
     if all.len() < REQUESTS_MIN {
         return None;
     }
-    let rows: Vec<Row> = findings.iter().map(|members| Row::of(members)).collect();
+    let rows: Vec<Row> = causes.iter().map(|members| Row::of(members)).collect();
     let mut served = HashSet::new();
     let block_ns = ((to_ns - from_ns) / BLOCKS as u64).max(1);
     let chosen = chosen(&all, slow_from_ns).into_iter();

@@ -53,11 +53,14 @@ impl Row {
             return (0, within(&self.stalled, span));
         };
         let sum = |of: &[(u64, u64)]| of.iter().map(|(start, end)| end - start).sum();
-        let mine = pieces.iter().filter(|piece| self.has(tid, piece));
-        let least: Vec<(u64, u64)> = mine.filter_map(|piece| clipped(piece, span)).collect();
-        let alike = pieces.iter().filter(|piece| self.is_alike(piece));
-        let mut most: Vec<(u64, u64)> = alike.filter_map(|piece| clipped(piece, span)).collect();
-        most.extend(least.iter().copied());
+        let (mut least, mut most) = (Vec::new(), Vec::new());
+        for piece in pieces {
+            let member = self.member(tid, piece);
+            let ends_anyway = member.is_some_and(|member| self.ends_anyway(member));
+            least.extend(clipped(piece, span).filter(|_| ends_anyway));
+            let may_end = member.is_some() || self.is_alike(piece);
+            most.extend(clipped(piece, span).filter(|_| may_end));
+        }
         most.extend(parts(
             self.held.get(&tid).map_or(&[][..], Vec::as_slice),
             span,
@@ -73,14 +76,12 @@ impl Row {
         (sum(&joined(least, 0)), sum(&joined(most, 0)))
     }
 
-    /// The piece is part of one of the stalls.
-    fn has(&self, tid: Tid, piece: &Piece) -> bool {
-        let Some(members) = self.of.get(&tid) else {
-            return false;
-        };
+    /// The stall that the piece is part of.
+    fn member(&self, tid: Tid, piece: &Piece) -> Option<&Member> {
+        let members = self.of.get(&tid)?;
         let until = members.partition_point(|m| m.start_ns <= piece.start_ns);
-        let near = members[..until].iter().rev().take(NEAR);
-        near.into_iter().any(|member| {
+        let mut near = members[..until].iter().rev().take(NEAR);
+        near.find(|member| {
             let label = match piece.label {
                 Label::Held(cause) => member.cause == cause,
                 Label::OnCpu => member.on_cpu,
@@ -88,6 +89,11 @@ impl Row {
             };
             label && piece.end_ns <= member.end_ns
         })
+    }
+
+    /// Where some wait for a lock, a fix may leave what is done under it to whoever does it.
+    fn ends_anyway(&self, member: &Member) -> bool {
+        !self.causes.contains(&Cause::Lock) || member.cause == Cause::Lock
     }
 
     /// A wait of the same cause, a stall or not.

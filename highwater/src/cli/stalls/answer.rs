@@ -37,9 +37,9 @@ impl Answer {
             .map(|finding| named(finding, names, &closing.others))
             .collect();
         let checks = checks(analyser, closing, watched_ns, all - rows.len());
-        let slow = args
-            .extras
-            .requests(args, analyser, names, facts, closing, &findings)?;
+        let slow =
+            args.extras
+                .requests(args, analyser, names, facts, closing, (&findings, &rows))?;
         let words = match args.json {
             true => {
                 let mut value = json::render(&rows, &facts.mode, facts.pid, &checks);

@@ -18,8 +18,8 @@ use sched::requests::parse_requests;
 use stalls::analyser::Analyser;
 use stalls::event::{StackId, Tid};
 use stalls::finding::{Finding, Member};
-use stalls::gain::gains;
-use stalls::naming::Names;
+use stalls::gain::{gains, of_one_fix};
+use stalls::naming::{NamedFinding, Names};
 use stalls::pieces::{Label, Piece};
 use stalls::request::{Attributed, Request, attribute, slow_from_ns};
 
@@ -97,14 +97,19 @@ impl Extras {
         names: &impl Names,
         facts: &Facts,
         closing: &Closing,
-        rows: &[Finding],
+        rows: (&[Finding], &[NamedFinding]),
     ) -> Result<Option<Requests>> {
         let all = match (&self.requests, &closing.calls) {
             (Some(path), _) => read(path, facts.day_ns)?,
             (None, Some(calls)) => calls.clone(),
             (None, None) => return Ok(None),
         };
-        let members: Vec<&[Member]> = rows.iter().map(|row| row.members.as_slice()).collect();
+        let fixes = of_one_fix(rows.1);
+        let members = |fix: &Vec<usize>| -> Vec<Member> {
+            let all = fix.iter().flat_map(|row| &rows.0[*row].members);
+            all.copied().collect()
+        };
+        let members: Vec<Vec<Member>> = fixes.iter().map(members).collect();
         let watched = (facts.started_ns, closing.ended_ns);
         let inside = |r: &&Request| r.start_ns >= watched.0 && r.end_ns <= watched.1;
         let asked = args.threshold.map(|time| time.as_nanos() as u64);
@@ -116,6 +121,7 @@ impl Extras {
             slow: slow.into_iter().map(|one| named(one, names)).collect(),
             dropped: analyser.pieces.dropped,
             gains: gains(&analyser.pieces, &all, least_ns, watched, &members),
+            fixes,
         }))
     }
 }
