@@ -7,7 +7,7 @@ use comfy_table::{ContentArrangement, Table};
 use super::SelfChecks;
 use memory::brief::brief;
 use stalls::cause::Cause;
-use stalls::naming::NamedFinding;
+use stalls::naming::{NamedCulprit, NamedFinding};
 use units::written::{counted, nanoseconds};
 
 /// One line for stalls that just ended: "  12.3 s  lock  1.48 s  8 threads  exporter in ...".
@@ -86,7 +86,7 @@ fn culprit(row: &NamedFinding) -> String {
     }
     if !culprit.activity.is_empty() {
         let lead = if words.is_empty() { "" } else { ": " };
-        let _ = write!(words, "{lead}{}", culprit.activity);
+        let _ = write!(words, "{lead}{}", activity(culprit));
     }
     if row.inferred {
         let _ = write!(
@@ -99,6 +99,15 @@ fn culprit(row: &NamedFinding) -> String {
         "not seen".into()
     } else {
         words
+    }
+}
+
+/// What was done; a function that stands before it is not said again.
+fn activity(culprit: &NamedCulprit) -> String {
+    match culprit.activity.strip_prefix("on CPU in ") {
+        Some(name) if Some(name) == culprit.function.as_deref() => "on CPU".to_owned(),
+        Some(name) => format!("on CPU in {}", brief(name)),
+        None => culprit.activity.clone(),
     }
 }
 

@@ -249,7 +249,7 @@ impl Sorted {
                 seen += weight;
                 seen < part * all
             });
-            let found = at.next().or_else(|| weighted().last());
+            let found = at.next().or_else(|| weighted().next_back());
             found.map_or(0.0, |(ns, _)| ns)
         };
         Latency {

@@ -70,7 +70,7 @@ impl Scene {
             &self.requests,
             slow_ns,
             watched,
-            &[self.members.clone()],
+            std::slice::from_ref(&self.members),
         )
     }
 }
