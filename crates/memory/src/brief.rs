@@ -6,15 +6,33 @@ use super::wrappers::path_of;
 const CHARS_MAX: usize = 48;
 
 /// A long C++ name without return type and arguments, `<..>` for what its templates were given:
-/// `Cabinet<long, std::string, Row>::pull(long, std::string)` is `Cabinet<..>::pull`.
+/// `Cabinet<long, std::string, Row>::pull(long, std::string)` is `Cabinet<..>::pull`. A long name of a Rust method
+/// by its type and itself: `<shop::till::Drawer as shop::Open>::open::{{closure}}` is `Drawer::open`.
 pub fn brief(name: &str) -> String {
     let is_plain = name.chars().count() <= CHARS_MAX;
-    if is_plain || name.starts_with('<') || name.contains("operator") {
+    if let Some(method) = name.strip_prefix('<').filter(|_| !is_plain) {
+        return method_of_trait(method).unwrap_or_else(|| name.to_owned());
+    }
+    if is_plain || name.contains("operator") {
         return name.to_owned();
     }
+    without_templates(path_of(name))
+}
+
+/// `method` is `TYPE as TRAIT>::NAME`, or `TYPE>::NAME`.
+fn method_of_trait(method: &str) -> Option<String> {
+    let (of_type, name) = method.rsplit_once(">::")?;
+    let of_type = of_type.split(" as ").next()?;
+    let of_type = without_templates(of_type);
+    let last = of_type.rsplit("::").next()?;
+    let name = name.trim_end_matches("::{{closure}}");
+    (!last.is_empty() && !name.is_empty()).then(|| format!("{last}::{name}"))
+}
+
+fn without_templates(path: &str) -> String {
     let mut out = String::new();
     let mut depth = 0usize;
-    for letter in path_of(name).chars() {
+    for letter in path.chars() {
         match letter {
             '<' => {
                 if depth == 0 {
@@ -56,6 +74,12 @@ mod tests {
             brief(nested),
             "v8impl::(anonymous namespace)::CallbackWrapperBase::InvokeCallback"
         );
+        let method = "<opentelemetry_sdk::trace::span_processor::SimpleSpanProcessor as \
+                      opentelemetry_sdk::trace::span_processor::SpanProcessor>::on_end::{{closure}}";
+        assert_eq!(brief(method), "SimpleSpanProcessor::on_end");
+        let own =
+            "<parking::garage::levels::Level<parking::vehicles::Vehicle>>::take_the_first_free";
+        assert_eq!(brief(own), "Level<..>::take_the_first_free");
         for kept in [
             "shop::Desk::open(int)",
             "forget",

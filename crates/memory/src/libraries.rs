@@ -7,6 +7,7 @@
 use super::blame::is_start;
 use super::wrappers::leading;
 use symbols::frame::{Frame, PYTHON_MODULE};
+use symbols::package::{STANDARD_LIBRARY, package_of};
 use symbols::standard_library::is_system_library;
 
 /// Frames of libraries between the allocation and the program; more is a framework's own doing.
@@ -32,22 +33,9 @@ pub fn behind_libraries(frames: &[Frame], own: usize) -> usize {
     }
 }
 
-/// Where cargo unpacks the sources of dependencies, and which folder behind it is the package's: that of the registry
-/// comes first.
-const PACKAGES: [(&str, usize); 2] = [("/registry/src/", 1), ("/git/checkouts/", 0)];
-
-/// The package that a function's source belongs to: its folder, `/rustc` for Rust's own library. `None`: the program's
-/// own, or not known.
+/// The package that a function's source belongs to; see [`package_of`]. `None`: the program's own, or not known.
 pub fn package(frame: &Frame) -> Option<&str> {
-    let file = frame.file.as_deref()?;
-    if file.starts_with("/rustc/") || file.contains("/rustlib/src/") {
-        return Some("/rustc");
-    }
-    let inside = |(root, folder): &(&str, usize)| {
-        let (_, path) = file.split_once(root)?;
-        path.split('/').nth(*folder)
-    };
-    PACKAGES.iter().find_map(inside)
+    package_of(frame.file.as_deref()?)
 }
 
 /// Of the callers of a function of a dependency, the first of each further package, up to the program's own.
@@ -58,11 +46,11 @@ pub fn first_of_each_package(frames: &[Frame]) -> Vec<&Frame> {
     let mut firsts = Vec::new();
     for frame in frames.iter().filter(|frame| frame.file.is_some()) {
         let of = package(frame);
-        if of != Some(inner) && of != Some("/rustc") {
+        if of != Some(inner) && of != Some(STANDARD_LIBRARY) {
             firsts.push(frame);
         }
         match of {
-            Some("/rustc") => {}
+            Some(STANDARD_LIBRARY) => {}
             Some(package) => inner = package,
             None => break,
         }

@@ -3,6 +3,8 @@
 //! Times are CLOCK_MONOTONIC nanoseconds. A thread is a [`Tid`]; a goroutine is one too, with a
 //! number of its own above [`GOROUTINES`].
 
+use serde::{Deserialize, Serialize};
+
 /// A thread as the kernel numbers it, or a goroutine: the n-th that was seen is [`GOROUTINES`] + n.
 pub type Tid = u64;
 
@@ -26,7 +28,7 @@ pub struct Event {
     pub what: What,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum What {
     /// Got a CPU; `after` names the program that had that CPU until now (0: idle, or not known).
     In {
@@ -70,7 +72,7 @@ pub enum What {
     Exited,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Waker {
     Thread(Tid),
     /// Another process, an interrupt, a timer.
@@ -87,7 +89,7 @@ impl Waker {
 }
 
 /// What a thread waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
     pub kind: WaitKind,
     /// Address of the lock or condition, number of the file descriptor; 0 when not known.
@@ -108,6 +110,8 @@ pub struct Wait {
     pub limit_ns: u64,
     /// For a lock that several may have at a time, until all of them let go.
     pub shared: bool,
+    /// For the next request on one connection that a client opened: whoever waits so works for that client.
+    pub one_client: bool,
 }
 
 impl Wait {
@@ -123,6 +127,7 @@ impl Wait {
             timed: false,
             limit_ns: 0,
             shared: false,
+            one_client: false,
         }
     }
 
@@ -153,11 +158,12 @@ impl Wait {
             timed: self.timed || sample.timed,
             limit_ns: self.limit_ns.max(sample.limit_ns),
             shared: self.shared || sample.shared,
+            one_client: self.one_client || sample.one_client,
         }
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum WaitKind {
     /// A mutex or a read-write lock.
     Lock,

@@ -3,6 +3,8 @@
 //! In: a pid. Out: [`event`]s in the order of time: a thread runs, waits for something, was woken by somebody. Called
 //! by: `highwater stalls`; `stalls` finds out why threads made no progress.
 //!
+//! A watch can be written to a file and read back ([`recording`]).
+//!
 //! [`bpf::allowed`] tries what this machine and user permit; [`watch`] is the door to the rest. As root events come
 //! from eBPF programs ([`ebpf`]), without from perf's switch records ([`events`], [`bpf::ring`]).
 //!
@@ -26,6 +28,7 @@ pub mod pace;
 pub mod places;
 pub mod quota;
 pub mod recorded;
+pub mod recording;
 pub mod requests;
 pub mod room;
 pub mod sockets;

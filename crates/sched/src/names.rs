@@ -18,6 +18,7 @@ use super::symbol_table::{SymbolTable, is_stripped};
 use observe::fact::arm::is_system_libc;
 use symbols::debug_files::{Readable, readable};
 use symbols::demangle::demangled;
+use symbols::package::{STANDARD_LIBRARY, package_of};
 use symbols::perf_map::{Ignored, open_perf_map};
 use symbols::python::is_interpreter;
 use symbols::standard_library::{in_standard_library, is_system_library};
@@ -164,6 +165,7 @@ fn nameless(address: u64) -> Frame {
         module: String::new(),
         start: 0,
         bytes: 0,
+        package: String::new(),
         borrowed: false,
         interpreter: false,
     }
@@ -180,18 +182,28 @@ fn frames(address: u64, symbol: &Symbolized) -> Vec<Frame> {
         .and_then(Path::file_name)
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
-    let frame = |name: &str, code: Option<&CodeInfo<'_>>| Frame {
-        name: without_types(&demangled(name)),
-        module: module.clone(),
-        start: address - symbol.offset as u64,
-        bytes: symbol.size.unwrap_or(0) as u64,
-        borrowed: code.is_some_and(|code| is_borrowed(&code.to_path().to_string_lossy())),
-        interpreter,
+    let frame = |name: &str, code: Option<&CodeInfo<'_>>| {
+        let file = code.map(|code| code.to_path().to_string_lossy().into_owned());
+        Frame {
+            name: without_types(&demangled(name)),
+            module: module.clone(),
+            start: address - symbol.offset as u64,
+            bytes: symbol.size.unwrap_or(0) as u64,
+            package: file.as_deref().map_or(String::new(), dependency),
+            borrowed: file.as_deref().is_some_and(is_borrowed),
+            interpreter,
+        }
     };
     let inlined = symbol.inlined.iter().rev();
     let inlined = inlined.map(|f| frame(&f.name, f.code_info.as_ref()));
     let outermost = frame(&symbol.name, symbol.code_info.as_deref());
     inlined.chain([outermost]).collect()
+}
+
+/// The package of a source that the program depends on; empty for any other.
+pub(super) fn dependency(file: &str) -> String {
+    let package = package_of(file).filter(|package| *package != STANDARD_LIBRARY);
+    package.unwrap_or_default().to_owned()
 }
 
 /// A source that is no program's own: a standard library's, that of the usual crates for locks, or none at all, as of

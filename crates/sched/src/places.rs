@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::names::Names;
+use super::names::{Names, dependency};
 use crate::event::{StackId, TextId};
 pub use crate::stack::{Frame, Stack};
 use crate::stack::{is_allocation, is_locking};
@@ -32,6 +32,8 @@ pub struct Places {
     stack_ids: HashMap<Rc<[u64]>, StackId>,
     /// Stacks without names as yet.
     unnamed: Vec<StackId>,
+    /// Those named since [`Places::take_named`].
+    named: Vec<StackId>,
     texts: Vec<String>,
     text_ids: HashMap<String, TextId>,
     /// Stacks of which no frame has a name.
@@ -51,6 +53,7 @@ impl Places {
             stacks: vec![Stack::default()],
             stack_ids: HashMap::new(),
             unnamed: Vec::new(),
+            named: Vec::new(),
             texts: vec![String::new()],
             text_ids: HashMap::new(),
             unresolved: 0,
@@ -76,6 +79,19 @@ impl Places {
         self.texts.push(words.to_string());
         self.text_ids.insert(words.to_string(), id);
         id
+    }
+
+    /// The texts from the `first`-th on, with their numbers.
+    pub fn texts_from(&self, first: usize) -> Vec<(TextId, String)> {
+        let texts = self.texts.iter().enumerate().skip(first);
+        texts
+            .map(|(id, words)| (id as TextId, words.clone()))
+            .collect()
+    }
+
+    /// The stacks that got their names since this was asked last.
+    pub fn take_named(&mut self) -> Vec<StackId> {
+        std::mem::take(&mut self.named)
     }
 
     pub fn words(&self, id: TextId) -> &str {
@@ -152,6 +168,7 @@ impl Places {
         if frames.iter().all(|frame| frame.name.starts_with("0x")) {
             self.unresolved += 1;
         }
+        self.named.push(id);
         self.stacks[id as usize] = Stack {
             addresses,
             allocator,
@@ -225,12 +242,14 @@ fn native(addresses: &[u64]) -> &[u64] {
 
 fn function(known: &mut PythonFunctions, pid: u32, code: u64) -> Option<Frame> {
     let found = known.at(pid as i32, code & !PYTHON_CODE)?;
+    let file = found.file.unwrap_or_default();
     Some(Frame {
         name: found.function?,
         module: PYTHON_MODULE.to_owned(),
         start: found.offset,
         bytes: 0,
-        borrowed: found.file.is_some_and(|file| in_standard_library(&file)),
+        package: dependency(&file),
+        borrowed: in_standard_library(&file),
         interpreter: false,
     })
 }

@@ -25,7 +25,7 @@ pub struct Throttled {
 }
 
 /// A stretch in which a group was throttled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Stretch {
     pub start_ns: u64,
     pub end_ns: u64,

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::event::Tid;
 
 /// From its sending to its answer, CLOCK_MONOTONIC.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Request {
     pub name: String,
     pub start_ns: u64,

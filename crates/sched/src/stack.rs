@@ -2,11 +2,13 @@
 
 use std::rc::Rc;
 
+use serde::{Deserialize, Serialize};
+
 use symbols::frame::PYTHON_MODULE;
 use symbols::python::is_interpreter;
 
 /// A function on a stack.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frame {
     pub name: String,
     /// File name of the program or library.
@@ -16,6 +18,9 @@ pub struct Frame {
     pub start: u64,
     /// Bytes of its code; 0 when not known.
     pub bytes: u64,
+    /// The package that it is from, where the program depends on that; empty: the program's own, a standard
+    /// library's, or not known.
+    pub package: String,
     /// Its source is a standard library's or a lock's: what is inlined has a short name that does not tell.
     pub borrowed: bool,
     /// Of an interpreter whose functions are read, or of a library of the system that it calls: the functions that are
@@ -130,6 +135,30 @@ impl Stack {
         let calls = |frame: &Frame| Some(frame.name.as_str()) == outer;
         self.own_function()
             .filter(|_| self.frames.iter().any(calls))
+    }
+
+    /// Who called `function`, where that is of a package that the program depends on: the first caller in each further
+    /// package, up to the program's own.
+    pub fn callers_of(&self, function: &str) -> Vec<String> {
+        let Some(at) = self.frames.iter().position(|frame| frame.name == function) else {
+            return Vec::new();
+        };
+        let mut package = self.frames[at].package.as_str();
+        let mut callers = Vec::new();
+        for frame in self.frames[at..].iter().filter(|frame| frame.is_own()) {
+            if package.is_empty() {
+                break;
+            }
+            if frame.package != package {
+                callers.push(frame.name.clone());
+                package = &frame.package;
+            }
+        }
+        // Without one of the program's own they are what a thread was started by.
+        match package.is_empty() {
+            true => callers,
+            false => Vec::new(),
+        }
     }
 
     /// The outermost function of the program's own: what the thread was started for. A closure
@@ -261,6 +290,7 @@ mod tests {
             module: (*module).into(),
             start: 0,
             bytes: 0,
+            package: String::new(),
             borrowed: false,
             interpreter: false,
         };
@@ -336,6 +366,7 @@ mod tests {
             module: module.into(),
             start: 0,
             bytes: 0,
+            package: String::new(),
             borrowed,
             interpreter: module == "python3.11",
         };

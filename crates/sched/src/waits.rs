@@ -239,7 +239,10 @@ impl Waits {
                 told(places, WaitKind::Network, fd, &words)
             }
             // Idle, but for one that holds a lock meanwhile. Not by name: there may be any number.
-            Kind::Inbound => told(places, WaitKind::Inbound, fd, "network read from a client"),
+            Kind::Inbound => Wait {
+                one_client: true,
+                ..told(places, WaitKind::Inbound, fd, "network read from a client")
+            },
             Kind::Epoll => self.of_epoll(fd, places),
             Kind::Timer => told(places, WaitKind::Sleep, fd, "sleep"),
             Kind::Unknown => told(places, WaitKind::Unknown, fd, &format!("{verb} of {name}")),

@@ -18,11 +18,14 @@ use super::timeline::Timelines;
 use super::tokens::Tokens;
 use super::turns::Turns;
 use observe::table::Table;
+use sched::recording::Facts;
 use sched::watch::Turn;
 
+/// Segments are judged this often.
+const ADVANCE_NS: u64 = 250_000_000;
 /// How far behind the newest event segments are judged: what explains a wait (a sample, a count of
 /// the time without a CPU, a sample) may come in later than its end.
-pub const SETTLE_NS: u64 = 200_000_000;
+const SETTLE_NS: u64 = 200_000_000;
 /// History kept behind the oldest open busy period.
 const KEEP_NS: u64 = 4_000_000_000;
 /// A busy period older than this no longer holds back the history of all others.
@@ -49,6 +52,7 @@ pub struct Analyser {
     /// Threads that are gone, the newest last.
     ended: VecDeque<Tid>,
     started_ns: u64,
+    advanced_ns: u64,
 }
 
 #[derive(Debug)]
@@ -66,9 +70,29 @@ impl Analyser {
     pub fn new(started_ns: u64, living: impl IntoIterator<Item = Tid>) -> Analyser {
         Analyser {
             started_ns,
+            advanced_ns: started_ns,
             since_start: living.into_iter().collect(),
             ..Analyser::default()
         }
+    }
+
+    /// Of a watch, live or recorded.
+    pub fn of(facts: &Facts) -> Analyser {
+        let mut analyser = Analyser::new(facts.started_ns, facts.living.iter().copied());
+        analyser.lines.wakers_unseen = facts.wakers_are_unseen;
+        analyser.lines.sampled = facts.samples_the_kernel;
+        analyser.groups.carriers = facts.goroutines_are_unseen;
+        analyser
+    }
+
+    /// Takes a turn of the watch at `now_ns`, and judges what has settled when that is due: the stalls that ended.
+    pub fn follow(&mut self, turn: Turn, now_ns: u64) -> Option<&[Stall]> {
+        self.take_turn(turn);
+        if now_ns.saturating_sub(self.advanced_ns) < ADVANCE_NS {
+            return None;
+        }
+        self.advanced_ns = now_ns;
+        Some(self.advance(now_ns.saturating_sub(SETTLE_NS)))
     }
 
     /// What a turn of the watch brought.

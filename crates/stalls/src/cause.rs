@@ -7,8 +7,8 @@ use super::poll::is_broken_off;
 use super::quota::Quota;
 use super::segment::{Segment, State};
 use super::share::{
-    Hop, LeafKind, Share, is_at_work, is_held, is_idle, is_reply, is_stall, others,
-    queues_for_work, rests_in_a_pool,
+    Hop, LeafKind, Share, delays_a_request, is_at_work, is_held, is_idle, is_of_a_fellow, is_reply,
+    is_stall, others, queues_for_work, rests_in_a_pool,
 };
 use super::suspect::Suspects;
 use super::timeline::Timelines;
@@ -239,6 +239,8 @@ fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
     let most_ns = STALLED_SHARE * segment.ns() as f64;
     let behind = wait.kind == WaitKind::Lock && queued as f64 >= most_ns;
     let reply = |share: &Share| is_reply(share, tid, known.groups);
+    let within = wait.kind == WaitKind::Queue && known.homes.is_within_a_request(tid, &wait);
+    let delays = |share: &Share| within && delays_a_request(share, tid, known.groups);
     let token = at_work && for_one;
     let held = |share: &Share| {
         is_held(share) && (share.helper == 0 || reply(share))
@@ -249,7 +251,8 @@ fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
         WaitKind::Queue => {
             let at_rest = |share: &Share| rests_in_a_pool(share, tid, known.groups, known.homes);
             shares.retain(|share| {
-                is_stall(share) && !at_rest(share) || reply(share) || at_work && held(share)
+                let work = at_work && held(share) || delays(share);
+                is_stall(share) && !at_rest(share) || reply(share) || work
             });
         }
         _ => shares.retain(|share| !queues(share)),
@@ -262,6 +265,13 @@ fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
     let inferred = shares.iter().any(|share| share.inferred);
     let most = dominant(&shares);
     let called = most.is_some_and(|share| share.helper != 0);
+    let fellow = |share: &Share| delays(share) && is_of_a_fellow(share, tid, known.groups);
+    // In a request, what is not another request's is a reply and no token.
+    let at_work = if within {
+        most.is_some_and(fellow)
+    } else {
+        at_work
+    };
     let (leaf, hops) = match most {
         Some(share) => (
             leaf_of(lines, share, segment),

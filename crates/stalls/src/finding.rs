@@ -42,6 +42,34 @@ pub struct Finding {
     /// Stacks of the waiters with the time behind each, most first.
     pub waiters: Vec<(StackId, u64)>,
     pub objects: BTreeSet<u64>,
+    /// The stalls that it is made of.
+    pub members: Vec<Member>,
+}
+
+/// One stall of a finding.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Member {
+    pub tid: Tid,
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub cause: Cause,
+    /// Who filled it; the thread itself, or 0 where nobody was seen.
+    pub culprit: Tid,
+    /// The thread was on a CPU itself.
+    pub on_cpu: bool,
+}
+
+impl Member {
+    fn of(stall: &Stall) -> Member {
+        Member {
+            tid: stall.tid,
+            start_ns: stall.start_ns,
+            end_ns: stall.end_ns,
+            cause: stall.cause,
+            culprit: stall.leaf.tid,
+            on_cpu: stall.leaf.tid == stall.tid && stall.leaf.kind == LeafKind::OnCpu,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -351,6 +379,7 @@ fn finding(cause: Cause, stalls: Vec<&Stall>, groups: &Groups) -> Finding {
             .map(|s| s.object)
             .filter(|o| *o != 0)
             .collect(),
+        members: stalls.iter().map(|stall| Member::of(stall)).collect(),
     }
 }
 

@@ -14,12 +14,16 @@ const KNOWN_FROM: u32 = 16;
 /// A place is rare with less than this part of the commonest place's waits: a request may wait at one place of its
 /// work several times for each time that it is waited for.
 const RARE: u32 = 8;
+/// Waits for one client's next request from which on a thread is known to work for clients.
+const SERVED_MIN: u32 = 2;
 
 #[derive(Debug, Default)]
 pub struct Homes {
     of: Table<Tid, Vec<Home>>,
     /// Where each thread waited last.
     last: Table<Tid, u32>,
+    /// How often each thread waited for the next request on one client's connection.
+    served: Table<Tid, u32>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +39,10 @@ struct Home {
 impl Homes {
     /// Only waits that may be idle count: a disk that answers each write in many steps is no loop's head.
     pub fn waited(&mut self, tid: Tid, wait: &Wait) {
+        if wait.one_client {
+            let served = self.served.entry(tid).or_default();
+            *served = served.saturating_add(1);
+        }
         if wait.place == 0 || !may_idle(wait.kind) {
             return;
         }
@@ -69,11 +77,22 @@ impl Homes {
         most >= KNOWN_FROM && times.saturating_mul(RARE) < most
     }
 
+    /// The thread works for one client at a time, and not much less often than it waits here: its work comes by that
+    /// client's connection, and this wait is in the middle of a request.
+    pub fn is_within_a_request(&self, tid: Tid, wait: &Wait) -> bool {
+        let served = self.served.get(&tid).copied().unwrap_or(0);
+        let places = self.of.get(&tid).map_or(&[][..], Vec::as_slice);
+        let here = places.iter().find(|home| home.place == wait.place);
+        let times = here.map_or(0, |home| home.rounds);
+        served >= SERVED_MIN && served.saturating_mul(RARE) >= times
+    }
+
     /// The thread sleeps here during its work: rarely, however often in a row to look for something, and it is
-    /// no clock that begins its work.
+    /// no clock that begins its work; or in its requests, however often.
     pub fn sleeps_at_work(&self, tid: Tid, wait: &Wait) -> bool {
         let by_clock = self.commonest(tid).is_none_or(|home| home.sleeps);
-        !by_clock && self.is_seldom(tid, wait, |home| home.rounds)
+        let seldom = !by_clock && self.is_seldom(tid, wait, |home| home.rounds);
+        seldom || self.is_within_a_request(tid, wait)
     }
 
     fn is_seldom(&self, tid: Tid, wait: &Wait, times: fn(&Home) -> u32) -> bool {
@@ -91,6 +110,7 @@ impl Homes {
     pub fn forget(&mut self, keep: impl Fn(Tid) -> bool) {
         self.of.retain(|tid, _| keep(*tid));
         self.last.retain(|tid, _| keep(*tid));
+        self.served.retain(|tid, _| keep(*tid));
     }
 }
 

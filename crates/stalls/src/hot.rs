@@ -42,6 +42,7 @@ mod tests {
             module: "service".into(),
             start: 0,
             bytes: 0,
+            package: String::new(),
             borrowed: false,
             interpreter: false,
         };

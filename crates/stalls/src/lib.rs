@@ -17,6 +17,7 @@ pub mod carried;
 pub mod cause;
 pub mod culprit;
 pub mod finding;
+pub mod gain;
 pub mod group;
 pub mod home;
 mod hot;

@@ -2,6 +2,7 @@
 //! into a watch that goes on: it can be recorded, tested, and shown later.
 
 use sched::places::Stack;
+use sched::recording::RecordedNames;
 use sched::watch::{OURSELVES, OWN_THREADS, Watch};
 
 use crate::cause::Cause;
@@ -37,6 +38,9 @@ pub struct NamedCulprit {
     pub thread: String,
     pub tid: Option<u64>,
     pub function: Option<String>,
+    /// Of a function of a package that the program depends on: the first caller in each further package, up to the
+    /// program's own.
+    pub callers: Vec<String>,
     pub activity: String,
     /// Innermost first.
     pub stack: Vec<String>,
@@ -83,6 +87,28 @@ impl Names for Watch {
     }
 }
 
+impl Names for RecordedNames {
+    fn thread(&self, tid: Tid) -> String {
+        RecordedNames::thread(self, tid)
+    }
+
+    fn stack(&self, id: StackId) -> &Stack {
+        RecordedNames::stack(self, id)
+    }
+
+    fn words(&self, id: TextId) -> &str {
+        RecordedNames::words(self, id)
+    }
+
+    fn holder(&self, waiter: StackId, during: StackId) -> Option<&str> {
+        RecordedNames::holder(self, waiter, during)
+    }
+
+    fn quota_groups(&self) -> Vec<String> {
+        self.quota_groups.clone()
+    }
+}
+
 /// Stacks of waiters and names of stalled threads in one row.
 const WAITERS_SHOWN: usize = 4;
 const THREADS_SHOWN: usize = 16;
@@ -126,18 +152,17 @@ pub fn named(finding: &Finding, names: &impl Names, others: &[(String, u64)]) ->
     }
 }
 
-fn culprit(finding: &Finding, names: &impl Names, ran_instead: &[(String, u64)]) -> NamedCulprit {
-    let culprit = &finding.culprit;
-    if let Some(sampled) = sampled(finding, names) {
-        return sampled;
-    }
-    match finding.cause {
-        Cause::CpuQuota => {
-            return NamedCulprit {
-                activity: throttled(names),
-                ..NamedCulprit::default()
-            };
-        }
+/// Who kept threads from a CPU; none where that is not the cause.
+fn without_cpu(
+    cause: Cause,
+    names: &impl Names,
+    ran_instead: &[(String, u64)],
+) -> Option<NamedCulprit> {
+    match cause {
+        Cause::CpuQuota => Some(NamedCulprit {
+            activity: throttled(names),
+            ..NamedCulprit::default()
+        }),
         Cause::CpuStarvation => {
             // The subject's own threads are always among them; whoever else ran is the news.
             let own = [OWN_THREADS, OURSELVES];
@@ -149,13 +174,23 @@ fn culprit(finding: &Finding, names: &impl Names, ran_instead: &[(String, u64)])
                 Some(name) => format!("runnable while {name} ran"),
                 None => "runnable while others ran".to_string(),
             };
-            return NamedCulprit {
+            Some(NamedCulprit {
                 thread: first.unwrap_or_default(),
                 activity,
                 ..NamedCulprit::default()
-            };
+            })
         }
-        _ => {}
+        _ => None,
+    }
+}
+
+fn culprit(finding: &Finding, names: &impl Names, ran_instead: &[(String, u64)]) -> NamedCulprit {
+    let culprit = &finding.culprit;
+    if let Some(sampled) = sampled(finding, names) {
+        return sampled;
+    }
+    if let Some(without_cpu) = without_cpu(finding.cause, names, ran_instead) {
+        return without_cpu;
     }
     let stack = names.stack(culprit.stack);
     let release = names.stack(culprit.release);
@@ -178,6 +213,13 @@ fn culprit(finding: &Finding, names: &impl Names, ran_instead: &[(String, u64)])
         let others = [stack, held];
         others.into_iter().find_map(Stack::own_function)
     });
+    // A library's goroutine that reads a reply has no function of the program's: whoever asked for it has.
+    let asked = || {
+        let waiters = finding.waiters.iter().filter(|_| !holds);
+        let mut stacks = waiters.map(|(stack, _)| names.stack(*stack));
+        stacks.find_map(Stack::own_function)
+    };
+    let own = own.or_else(asked);
     let purges = finding.cause == Cause::Allocator && stack.allocator;
     let inner = stack.own_function_within(own).filter(|_| purges);
     let function = inner.or(own).or(stack.function()).map(str::to_string);
@@ -185,10 +227,16 @@ fn culprit(finding: &Finding, names: &impl Names, ran_instead: &[(String, u64)])
         .into_iter()
         .find(|id| names.stack(*id).own_function().is_some())
         .unwrap_or(culprit.stack);
+    let callers = function.as_deref().map(|function| {
+        let stacks = [culprit.stack, culprit.held, culprit.release].into_iter();
+        let callers = stacks.map(|id| names.stack(id).callers_of(function));
+        callers.max_by_key(Vec::len).unwrap_or_default()
+    });
     NamedCulprit {
         thread: thread(names, culprit.tid),
         tid: (culprit.tid != 0).then_some(culprit.tid),
         activity: activity(finding, names, stack.function()),
+        callers: callers.unwrap_or_default(),
         function,
         stack: names.stack(shown).names(),
     }
@@ -204,6 +252,7 @@ fn sampled(finding: &Finding, names: &impl Names) -> Option<NamedCulprit> {
         thread: thread(names, culprit.tid),
         tid: (culprit.tid != 0).then_some(culprit.tid),
         activity: activity(finding, names, Some(function)),
+        callers: stack.callers_of(function),
         function: Some(function.to_owned()),
         stack: stack.names(),
     })
@@ -312,6 +361,7 @@ mod tests {
             module: module.into(),
             start: 0,
             bytes: 0,
+            package: String::new(),
             borrowed: false,
             interpreter: false,
         };
@@ -355,6 +405,7 @@ mod tests {
             ran_instead: Vec::new(),
             waiters: vec![(1, 5_000)],
             objects: BTreeSet::new(),
+            members: Vec::new(),
         }
     }
 

@@ -11,12 +11,17 @@ const BEATS_MAX: f64 = 4.0;
 
 /// `[start_ns, end_ns]` of each episode: intervals that overlap or nearly touch are one.
 pub fn episodes(intervals: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    joined(intervals, JOIN_NS)
+}
+
+/// The stretches sorted, those that overlap or lie no further apart than `gap_ns` as one.
+pub fn joined(intervals: impl IntoIterator<Item = (u64, u64)>, gap_ns: u64) -> Vec<(u64, u64)> {
     let mut sorted: Vec<(u64, u64)> = intervals.into_iter().collect();
     sorted.sort_unstable();
     let mut joined: Vec<(u64, u64)> = Vec::new();
     for (start, end) in sorted {
         match joined.last_mut() {
-            Some((_, last)) if start <= last.saturating_add(JOIN_NS) => *last = end.max(*last),
+            Some((_, last)) if start <= last.saturating_add(gap_ns) => *last = end.max(*last),
             _ => joined.push((start, end)),
         }
     }

@@ -99,7 +99,7 @@ fn one(pieces: &Pieces, taken: &mut HashSet<(Tid, u64)>, request: &Request) -> A
     }
 }
 
-fn overlapping<'a>(pieces: &'a Pieces, tid: Tid, request: &Request) -> &'a [Piece] {
+pub(crate) fn overlapping<'a>(pieces: &'a Pieces, tid: Tid, request: &Request) -> &'a [Piece] {
     let of = pieces.of.get(&tid).map_or(&[][..], Vec::as_slice);
     let first = of.partition_point(|piece| piece.end_ns <= request.start_ns);
     let last = of.partition_point(|piece| piece.start_ns < request.end_ns);
@@ -108,7 +108,11 @@ fn overlapping<'a>(pieces: &'a Pieces, tid: Tid, request: &Request) -> &'a [Piec
 
 /// The thread whose busy time fits the request best: it served it, or the request came while it was busy (an event loop
 /// lets all its clients wait at a time), and was answered at the end of that.
-fn server(pieces: &Pieces, taken: &mut HashSet<(Tid, u64)>, request: &Request) -> Option<Tid> {
+pub(crate) fn server(
+    pieces: &Pieces,
+    taken: &mut HashSet<(Tid, u64)>,
+    request: &Request,
+) -> Option<Tid> {
     let fits = pieces.of.keys().filter_map(|tid| {
         let fit = Fit::of(overlapping(pieces, *tid, request), request)?;
         let is_free = !taken.contains(&(*tid, fit.longest_ns));

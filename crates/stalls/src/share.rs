@@ -119,6 +119,20 @@ pub fn is_held(share: &Share) -> bool {
     busy || answered && share.activity != 0
 }
 
+/// In the middle of a request: a reply from somewhere else, whoever reads it, or a request of the same kind that did
+/// something and is waited for.
+pub fn delays_a_request(share: &Share, tid: Tid, groups: &Groups) -> bool {
+    let replies = share.kind == LeafKind::Wait(WaitKind::Network);
+    is_held(share) && (replies || is_of_a_fellow(share, tid, groups))
+}
+
+/// Requests that wait for each other, at a pool of connections or whatever each gives back when it is done: one of the
+/// waiter's own kind, or whoever that one waits for.
+pub fn is_of_a_fellow(share: &Share, tid: Tid, groups: &Groups) -> bool {
+    let fellow = |other: Tid| other != tid && groups.of(other) == groups.of(tid);
+    fellow(share.tid) || share.hops.iter().any(|hop| fellow(hop.tid))
+}
+
 /// A share in which somebody waited, for a client even, in the middle of his own work.
 pub fn is_at_work(share: &Share, homes: &Homes) -> bool {
     let LeafKind::Wait(kind) = share.kind else {

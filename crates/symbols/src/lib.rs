@@ -8,6 +8,7 @@ pub mod debug_files;
 pub mod demangle;
 pub mod frame;
 pub mod memory;
+pub mod package;
 pub mod perf_map;
 pub mod python;
 pub mod registers;

@@ -141,6 +141,7 @@ mod tests {
             ran_instead: Vec::new(),
             waiters: Vec::new(),
             objects: [].into(),
+            members: Vec::new(),
         }
     }
 

@@ -5,6 +5,7 @@ mod clock;
 mod experiment;
 mod harm;
 mod hostile;
+mod recorded;
 mod services;
 mod shape;
 mod timelines;

@@ -34,6 +34,7 @@ const CULPRIT: &[(&str, Is)] = &[
     ("thread", Is::Text),
     ("tid", Is::MaybeNumber),
     ("function", Is::MaybeText),
+    ("callers", Is::Texts),
     ("doing", Is::Text),
     ("stack", Is::Texts),
 ];
@@ -163,7 +164,7 @@ fn object(value: &Value, fields: &[(&str, Is)], path: &str) -> Result<(), String
 #[test]
 fn what_is_not_documented_or_missing_is_found() {
     let culprit = serde_json::json!({
-        "thread": "a", "tid": 7, "function": null, "doing": "", "stack": ["f"]
+        "thread": "a", "tid": 7, "function": null, "callers": [], "doing": "", "stack": ["f"]
     });
     assert_eq!(holds(&culprit, Is::Object(CULPRIT), "c"), Ok(()));
     let changed = |field: &str, to: Value| {

@@ -165,6 +165,7 @@ impl Scene {
                 Some(("stack", text)) => wait.stack = self.id(text) as u32,
                 _ if *word == "allocator" => wait.allocator = true,
                 _ if *word == "timed" => wait.timed = true,
+                _ if *word == "client" => wait.one_client = true,
                 _ => panic!("not a word of a wait: {word}"),
             }
         }

@@ -32,6 +32,7 @@ fn row(row: &NamedFinding) -> Value {
             "thread": row.culprit.thread,
             "tid": row.culprit.tid,
             "function": row.culprit.function,
+            "callers": row.culprit.callers,
             "doing": row.culprit.activity,
             "stack": row.culprit.stack,
         },

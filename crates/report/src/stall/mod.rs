@@ -2,6 +2,7 @@
 
 pub mod arms;
 pub mod doctor;
+pub mod gains;
 pub mod json;
 pub mod pictures;
 pub mod requests;

@@ -5,6 +5,9 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
+use super::gains;
+use stalls::gain::Gains;
+use stalls::naming::NamedFinding;
 use units::written::{nanoseconds, percent};
 
 /// One slow request. Times in nanoseconds; `went` adds up to `ns`.
@@ -28,6 +31,10 @@ pub struct Requests {
     pub slow: Vec<Slow>,
     /// Stretches of threads that did not fit into memory.
     pub dropped: u64,
+    /// Rows that one fix would end.
+    pub fixes: Vec<Vec<usize>>,
+    /// Without each of these; none with too few requests.
+    pub gains: Option<Gains>,
 }
 
 /// Requests with a line of their own.
@@ -45,7 +52,7 @@ impl Requests {
     }
 }
 
-pub fn text(requests: &Requests) -> String {
+pub fn text(requests: &Requests, rows: &[NamedFinding], columns: usize) -> String {
     let mut text = String::new();
     let total: u64 = requests.slow.iter().map(|slow| slow.ns).sum();
     let _ = writeln!(
@@ -94,10 +101,13 @@ pub fn text(requests: &Requests) -> String {
             requests.dropped
         );
     }
+    if let Some(gains) = requests.gains.as_ref().filter(|_| !rows.is_empty()) {
+        text.push_str(&gains::text(gains, (rows, &requests.fixes), columns));
+    }
     text
 }
 
-pub fn json(requests: &Requests) -> Value {
+pub fn json(requests: &Requests, rows: &[NamedFinding]) -> Value {
     let parts = |went: &[(&'static str, u64)]| -> Value {
         let parts = went
             .iter()
@@ -109,6 +119,7 @@ pub fn json(requests: &Requests) -> Value {
         "slow_from_ns": requests.slow_from_ns,
         "went": parts(&requests.sums()),
         "dropped": requests.dropped,
+        "gains": requests.gains.as_ref().map(|gains| gains::json(gains, (rows, &requests.fixes))),
         "slow": requests.slow.iter().map(|slow| json!({
             "name": slow.name,
             "start_ns": slow.start_ns,
@@ -142,14 +153,16 @@ mod tests {
                 slow(100_000_000, 10_000_000),
             ],
             dropped: 0,
+            fixes: Vec::new(),
+            gains: None,
         };
-        let words = text(&requests);
+        let words = text(&requests, &[], 100);
         assert!(words.contains("2 of 9 took"), "{words}");
         assert!(
             words.contains("lock") && words.contains(&percent(0.75)),
             "{words}"
         );
-        let value = json(&requests);
+        let value = json(&requests, &[]);
         assert_eq!(value["went"][0]["ns"], 300_000_000);
         assert_eq!(value["slow"][1]["went"][0]["ns"], 10_000_000);
     }

@@ -5,8 +5,9 @@ use std::fmt::Write;
 use comfy_table::{ContentArrangement, Table};
 
 use super::SelfChecks;
+use memory::brief::brief;
 use stalls::cause::Cause;
-use stalls::naming::NamedFinding;
+use stalls::naming::{NamedCulprit, NamedFinding};
 use units::written::{counted, nanoseconds};
 
 /// One line for stalls that just ended: "  12.3 s  lock  1.48 s  8 threads  exporter in ...".
@@ -78,11 +79,14 @@ fn culprit(row: &NamedFinding) -> String {
     };
     if let Some(function) = &culprit.function {
         let lead = if words.is_empty() { "" } else { " in " };
-        let _ = write!(words, "{lead}{function}");
+        let _ = write!(words, "{lead}{}", brief(function));
+        if !culprit.callers.is_empty() {
+            let _ = write!(words, ", called by {}", callers(&culprit.callers));
+        }
     }
     if !culprit.activity.is_empty() {
         let lead = if words.is_empty() { "" } else { ": " };
-        let _ = write!(words, "{lead}{}", culprit.activity);
+        let _ = write!(words, "{lead}{}", activity(culprit));
     }
     if row.inferred {
         let _ = write!(
@@ -96,6 +100,48 @@ fn culprit(row: &NamedFinding) -> String {
     } else {
         words
     }
+}
+
+/// What was done; a function that stands before it is not said again.
+fn activity(culprit: &NamedCulprit) -> String {
+    match culprit.activity.strip_prefix("on CPU in ") {
+        Some(name) if Some(name) == culprit.function.as_deref() => "on CPU".to_owned(),
+        Some(name) => format!("on CPU in {}", brief(name)),
+        None => culprit.activity.clone(),
+    }
+}
+
+/// The nearest and the program's own.
+fn callers(all: &[String]) -> String {
+    let outer = all.last().filter(|_| all.len() > 1);
+    let shown = all.first().into_iter().chain(outer);
+    shown
+        .map(|name| brief(name))
+        .collect::<Vec<_>>()
+        .join(" < ")
+}
+
+/// Frames of a stack that are shown; all are in the JSON.
+const FRAMES_SHOWN: usize = 12;
+
+fn stack_line(stack: &[String], marked: Option<&str>) -> String {
+    let names = |frames: &[String]| frames.iter().map(|name| brief(name)).collect::<Vec<_>>();
+    // Up to the function that the row names and its caller, where they are further out.
+    let marked = stack.iter().position(|name| Some(name.as_str()) == marked);
+    let (mut shown, mut left) = (names(&stack[..stack.len().min(FRAMES_SHOWN)]), stack.len());
+    left -= shown.len();
+    if let Some(at) = marked.filter(|at| *at >= FRAMES_SHOWN) {
+        const AROUND: usize = 2;
+        shown.truncate(FRAMES_SHOWN - AROUND);
+        let further = &stack[at..stack.len().min(at + AROUND)];
+        shown.push(format!("… {} more", at - shown.len()));
+        shown.extend(names(further));
+        left = stack.len() - at - further.len();
+    }
+    if left > 0 {
+        shown.push(format!("… {left} more"));
+    }
+    shown.join(" < ")
 }
 
 fn details(text: &mut String, row: &NamedFinding, width: usize) {
@@ -113,10 +159,11 @@ fn details(text: &mut String, row: &NamedFinding, width: usize) {
         lines.push(("ran instead", others.collect::<Vec<_>>().join(", ")));
     }
     if !row.culprit.stack.is_empty() {
-        lines.push(("culprit's stack", row.culprit.stack.join(" < ")));
+        let named = row.culprit.function.as_deref();
+        lines.push(("culprit's stack", stack_line(&row.culprit.stack, named)));
     }
     if let Some((stack, _)) = row.waiters.first().filter(|(stack, _)| !stack.is_empty()) {
-        lines.push(("waiters' stack", stack.join(" < ")));
+        lines.push(("waiters' stack", stack_line(stack, None)));
     }
     if lines.is_empty() {
         return;

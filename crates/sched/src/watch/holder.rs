@@ -25,6 +25,11 @@ impl Watch {
         self.holders.insert(pair, found);
     }
 
+    /// All that [`Watch::learn_holder`] found, by the stacks of a waiter and of a holder.
+    pub fn holders(&self) -> impl Iterator<Item = (&(StackId, StackId), &Option<String>)> {
+        self.holders.iter()
+    }
+
     /// What [`Watch::learn_holder`] found.
     pub fn holder(&self, waiter: StackId, during: StackId) -> Option<&str> {
         self.holders.get(&(waiter, during))?.as_deref()

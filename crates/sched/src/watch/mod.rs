@@ -127,7 +127,7 @@ enum Source {
 }
 
 /// What one turn brought.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, PartialEq)]
 pub struct Turn {
     pub events: Vec<Event>,
     /// All events up to then have been told: since then nothing is known of any thread.
@@ -141,7 +141,7 @@ pub struct Turn {
 }
 
 /// Counts for the self-checks.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Losses {
     pub lost_records: u64,
     /// Switches that must have been, for another followed that makes no sense without.

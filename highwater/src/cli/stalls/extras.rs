@@ -13,11 +13,13 @@ use crate::cli::out::say;
 use report::stall::pictures;
 use report::stall::pictures::{OffCpu, Slice};
 use report::stall::requests::{Requests, Slow};
+use sched::recording::{Closing, Facts};
 use sched::requests::parse_requests;
-use sched::time::now_ns;
-use sched::watch::Watch;
 use stalls::analyser::Analyser;
 use stalls::event::{StackId, Tid};
+use stalls::finding::{Finding, Member};
+use stalls::gain::{gains, of_one_fix};
+use stalls::naming::{NamedFinding, Names};
 use stalls::pieces::{Label, Piece};
 use stalls::request::{Attributed, Request, attribute, slow_from_ns};
 
@@ -65,14 +67,14 @@ impl Extras {
         Ok(())
     }
 
-    pub fn write(&self, analyser: &Analyser, watch: &Watch) -> Result<()> {
+    pub fn write(&self, analyser: &Analyser, names: &impl Names, pid: u32) -> Result<()> {
         if self.folded.is_some() || self.flamegraph.is_some() {
-            let text = pictures::folded(&off_cpu(analyser, watch));
+            let text = pictures::folded(&off_cpu(analyser, names));
             if let Some(path) = &self.folded {
                 write(path, text.as_bytes())?;
             }
             if let Some(path) = &self.flamegraph {
-                let title = format!("waits of process {}", watch.pid);
+                let title = format!("waits of process {pid}");
                 match pictures::flame_graph(&text, &title) {
                     Ok(svg) => write(path, &svg)?,
                     Err(words) => say!("highwater: {}: {words}", path.display()),
@@ -80,8 +82,8 @@ impl Extras {
             }
         }
         if let Some(path) = &self.trace {
-            let (names, slices) = timeline(analyser, watch);
-            let value = pictures::trace(watch.pid, &names, &slices);
+            let (threads, slices) = timeline(analyser, names);
+            let value = pictures::trace(pid, &threads, &slices);
             write(path, value.to_string().as_bytes())?;
         }
         Ok(())
@@ -92,14 +94,23 @@ impl Extras {
         &self,
         args: &StallsArgs,
         analyser: &Analyser,
-        watch: &Watch,
-        watched: (u64, u64),
+        names: &impl Names,
+        facts: &Facts,
+        closing: &Closing,
+        rows: (&[Finding], &[NamedFinding]),
     ) -> Result<Option<Requests>> {
-        let all = match (&self.requests, watch.spans()) {
-            (Some(path), _) => read(path)?,
-            (None, Some(calls)) => calls.to_vec(),
+        let all = match (&self.requests, &closing.calls) {
+            (Some(path), _) => read(path, facts.day_ns)?,
+            (None, Some(calls)) => calls.clone(),
             (None, None) => return Ok(None),
         };
+        let fixes = of_one_fix(rows.1);
+        let members = |fix: &Vec<usize>| -> Vec<Member> {
+            let all = fix.iter().flat_map(|row| &rows.0[*row].members);
+            all.copied().collect()
+        };
+        let members: Vec<Vec<Member>> = fixes.iter().map(members).collect();
+        let watched = (facts.started_ns, closing.ended_ns);
         let inside = |r: &&Request| r.start_ns >= watched.0 && r.end_ns <= watched.1;
         let asked = args.threshold.map(|time| time.as_nanos() as u64);
         let least_ns = slow_from_ns(&all, asked);
@@ -107,13 +118,15 @@ impl Extras {
         Ok(Some(Requests {
             count: all.iter().filter(inside).count(),
             slow_from_ns: least_ns,
-            slow: slow.into_iter().map(|one| named(one, watch)).collect(),
+            slow: slow.into_iter().map(|one| named(one, names)).collect(),
             dropped: analyser.pieces.dropped,
+            gains: gains(&analyser.pieces, &all, least_ns, watched, &members),
+            fixes,
         }))
     }
 }
 
-fn read(path: &Path) -> Result<Vec<Request>> {
+fn read(path: &Path, day_ns: u64) -> Result<Vec<Request>> {
     let mut text = String::new();
     File::open(path)
         .and_then(|file| file.take(REQUESTS_BYTES_MAX + 1).read_to_string(&mut text))
@@ -124,20 +137,19 @@ fn read(path: &Path) -> Result<Vec<Request>> {
         path.display(),
         REQUESTS_BYTES_MAX >> 20
     );
-    let day = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-    let day_ns = day.tv_sec as u64 * 1_000_000_000 + day.tv_nsec as u64;
-    parse_requests(&text, day_ns.saturating_sub(now_ns()))
-        .map_err(|words| anyhow::anyhow!("{}: {words}", path.display()))
+    parse_requests(&text, day_ns).map_err(|words| anyhow::anyhow!("{}: {words}", path.display()))
 }
 
-fn named(one: Attributed, watch: &Watch) -> Slow {
+fn named(one: Attributed, names: &impl Names) -> Slow {
     Slow {
         start_ns: one.request.start_ns,
         ns: one.request.end_ns - one.request.start_ns,
-        thread: one.tid.map_or(String::new(), |tid| match watch.name(tid) {
-            name if name.is_empty() => format!("thread {tid}"),
-            name => format!("{name} {tid}"),
-        }),
+        thread: one
+            .tid
+            .map_or(String::new(), |tid| match names.thread(tid) {
+                name if name.is_empty() => format!("thread {tid}"),
+                name => format!("{name} {tid}"),
+            }),
         tid: one.tid,
         went: one
             .ns
@@ -149,7 +161,7 @@ fn named(one: Attributed, watch: &Watch) -> Slow {
     }
 }
 
-fn off_cpu(analyser: &Analyser, watch: &Watch) -> Vec<OffCpu> {
+fn off_cpu(analyser: &Analyser, names: &impl Names) -> Vec<OffCpu> {
     let mut sums: BTreeMap<(Label, StackId), u64> = BTreeMap::new();
     for piece in analyser.pieces.of.values().flatten() {
         if let Label::Held(_) = piece.label {
@@ -158,32 +170,32 @@ fn off_cpu(analyser: &Analyser, watch: &Watch) -> Vec<OffCpu> {
     }
     let wait = |((label, stack), ns): ((Label, StackId), u64)| OffCpu {
         cause: label.word(),
-        frames: watch.places.stack_of(stack).names(),
+        frames: names.stack(stack).names(),
         ns,
     };
     sums.into_iter().map(wait).collect()
 }
 
-fn timeline(analyser: &Analyser, watch: &Watch) -> (BTreeMap<Tid, String>, Vec<Slice>) {
+fn timeline(analyser: &Analyser, names: &impl Names) -> (BTreeMap<Tid, String>, Vec<Slice>) {
     let mut slices = Vec::new();
     for (tid, pieces) in &analyser.pieces.of {
         let long = pieces.iter().filter(|piece| piece.ns() >= SLICE_NS);
-        slices.extend(long.map(|piece| slice(*tid, piece, watch)));
+        slices.extend(long.map(|piece| slice(*tid, piece, names)));
     }
     slices.sort_by_key(|slice| (slice.start_ns, slice.tid));
     let tids = slices.iter().flat_map(|s| [Some(s.tid), s.woken_by]);
-    let names = tids.flatten().map(|tid| (tid, watch.name(tid))).collect();
-    (names, slices)
+    let threads = tids.flatten().map(|tid| (tid, names.thread(tid)));
+    (threads.collect(), slices)
 }
 
-fn slice(tid: Tid, piece: &Piece, watch: &Watch) -> Slice {
+fn slice(tid: Tid, piece: &Piece, names: &impl Names) -> Slice {
     Slice {
         tid,
         start_ns: piece.start_ns,
         end_ns: piece.end_ns,
         what: piece.label.word(),
-        activity: watch.places.words(piece.activity).to_string(),
-        frames: watch.places.stack_of(piece.stack).names(),
+        activity: names.words(piece.activity).to_string(),
+        frames: names.stack(piece.stack).names(),
         woken_by: piece.by.filter(|by| *by != tid),
     }
 }

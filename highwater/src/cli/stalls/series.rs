@@ -6,17 +6,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
 
-use super::{ADVANCE_NS, start};
+use super::start;
 use bpf::allowed::{Allowed, Mode};
 use observe::metric;
 use observe::metric::Metric;
 use observe::snapshot::{EventKind, ProcessId, Role, Snapshot, Target};
 use observe::snapshot_writer::SnapshotWriter;
 use record::SampleRow;
+use sched::recording::Facts;
 use sched::room::Room;
 use sched::time::now_ns;
 use sched::watch::Watch;
-use stalls::analyser::{Analyser, SETTLE_NS};
+use stalls::analyser::Analyser;
 use stalls::arm::metric_of;
 use stalls::cause::Cause;
 use stalls::event::Tid;
@@ -215,25 +216,20 @@ fn follow(pid: u32, mode: Mode, shared: &Shared) {
     let started_ns = now_ns();
     // Its start is over, or is part of what the arm costs: threads are known from now on.
     let living: Vec<Tid> = watch.known().map(|(tid, _)| Tid::from(*tid)).collect();
-    let mut analyser = Analyser::new(started_ns, living);
+    let facts = Facts::of(&watch, started_ns, living, env!("CARGO_PKG_VERSION"));
+    let mut analyser = Analyser::of(&facts);
     analyser.groups.fixed_ns = Some(PAUSE_NS);
-    analyser.lines.wakers_unseen = watch.wakers_are_unseen();
-    analyser.lines.sampled = watch.samples_the_kernel();
-    analyser.groups.carriers = watch.goroutines_are_unseen();
-    let (mut advanced_ns, mut window_ns) = (started_ns, started_ns);
+    let mut window_ns = started_ns;
     loop {
         sleep(watch.rest());
         let now = now_ns();
         let turn = watch.turn();
         let over = turn.ended || shared.stop.load(Ordering::Relaxed);
-        analyser.take_turn(turn);
+        analyser.follow(turn, now);
         if over {
             watch.finish().iter().for_each(|event| analyser.push(event));
             analyser.told_until(now_ns());
             analyser.finish();
-        } else if now - advanced_ns >= ADVANCE_NS {
-            advanced_ns = now;
-            analyser.advance(now.saturating_sub(SETTLE_NS));
         }
         if over || now - window_ns >= WINDOW_NS {
             window_ns = now;
