@@ -194,7 +194,7 @@ fn cpu_cause(quota: &Quota, start_ns: u64, end_ns: u64) -> Cause {
 /// The thread's own wait for a device, a peer, a page or the clock.
 fn direct(tid: Tid, segment: &Segment) -> Part {
     let State::Blocked { wait, .. } = segment.state else {
-        unreachable!("only a blocked segment is judged here");
+        unreachable!("only a blocked segment comes here");
     };
     let leaf = Leaf {
         activity: wait.activity,
@@ -215,16 +215,16 @@ fn direct(tid: Tid, segment: &Segment) -> Part {
 
 /// A wait that another thread answers.
 fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
-    let Known {
-        lines,
-        quota,
-        suspects,
-        ..
-    } = known;
     let State::Blocked { wait, by, release } = segment.state else {
-        unreachable!("only a blocked segment is judged here");
+        unreachable!("only a blocked segment comes here");
     };
-    let mut shares = walk(lines, suspects, tid, (&wait, by, release), segment);
+    let mut shares = walk(
+        known.lines,
+        known.suspects,
+        tid,
+        (&wait, by, release),
+        segment,
+    );
     let kind = match wait.kind {
         // Who stands behind the one in front waits for work as well.
         WaitKind::Lock if known.turns.are_taken_at(wait.object) => WaitKind::Queue,
@@ -264,17 +264,30 @@ fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
     }
     let inferred = shares.iter().any(|share| share.inferred);
     let most = dominant(&shares);
-    let called = most.is_some_and(|share| share.helper != 0);
     let fellow = |share: &Share| delays(share) && is_of_a_fellow(share, tid, known.groups);
     // In a request, what is not another request's is a reply and no token.
-    let at_work = if within {
-        most.is_some_and(fellow)
-    } else {
-        at_work
+    let at_work = match within {
+        true => token || most.is_some_and(fellow),
+        false => at_work,
     };
+    stalled_by(known, (tid, segment), most, (kind, at_work), inferred)
+}
+
+/// A wait that is a stall, by the share that filled most of it: `at_work`, it was for something that only one has.
+fn stalled_by(
+    known: Known,
+    (tid, segment): (Tid, &Segment),
+    most: Option<&Share>,
+    (kind, at_work): (WaitKind, bool),
+    inferred: bool,
+) -> Judged {
+    let State::Blocked { wait, .. } = segment.state else {
+        unreachable!("only a blocked segment comes here");
+    };
+    let called = most.is_some_and(|share| share.helper != 0);
     let (leaf, hops) = match most {
         Some(share) => (
-            leaf_of(lines, share, segment),
+            leaf_of(known.lines, share, segment),
             others(&share.hops, tid, known.groups),
         ),
         None => (Leaf::of(0, LeafKind::Unseen), Vec::new()),
@@ -284,7 +297,7 @@ fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
         true => WaitKind::Lock,
         false => kind,
     };
-    let cause = cause_of(quota, segment, kind, wait.allocator, &leaf, &hops);
+    let cause = cause_of(known.quota, segment, kind, wait.allocator, &leaf, &hops);
     Judged::Part(Part {
         hops,
         waiter_stack: wait.stack,

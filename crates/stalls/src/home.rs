@@ -91,8 +91,8 @@ impl Homes {
     /// no clock that begins its work; or in its requests, however often.
     pub fn sleeps_at_work(&self, tid: Tid, wait: &Wait) -> bool {
         let by_clock = self.commonest(tid).is_none_or(|home| home.sleeps);
-        let seldom = !by_clock && self.is_seldom(tid, wait, |home| home.rounds);
-        seldom || self.is_within_a_request(tid, wait)
+        let rarely = !by_clock && self.is_seldom(tid, wait, |home| home.rounds);
+        rarely || self.is_within_a_request(tid, wait)
     }
 
     fn is_seldom(&self, tid: Tid, wait: &Wait, times: fn(&Home) -> u32) -> bool {

@@ -34,7 +34,7 @@ pub fn text(gains: &Gains, (rows, fixes): Fixes, columns: usize) -> String {
         "\nWhat a fix would buy: {} requests with one cause taken out of their time.\n{table}",
         gains.requests
     );
-    let note = "95 % intervals, from \"nobody waits any more\" to \"what the holder did is done elsewhere too\". \
+    let note = "95 % intervals, from \"no request waits any more\" to \"what the holder did is done elsewhere too\". \
                 Predicted from this watch: other waits may grow as requests come faster.";
     let options = textwrap::Options::new(columns)
         .initial_indent("  ")

@@ -4,8 +4,9 @@
 //! attributed to it is taken out. How much that is has two bounds. *At least* the waits that make up the stalls go (of
 //! a lock, those for the lock), whoever repairs it in whatever way. *At most* these go as well: shorter waits of the
 //! same cause, what the holder itself did while others waited for it, and the time in which a request was not taken up
-//! yet while the threads that would have taken it were stalled. So the interval spans a fix that lets nobody wait any
-//! more and one that also does the work elsewhere. It does not know what other waits grow as the requests come faster.
+//! yet while the threads that would have taken it were stalled. So the interval spans a fix after which no request
+//! waits any more and one that also does the work elsewhere. It does not know what other waits grow as the requests
+//! come faster.
 //!
 //! The interval of each percentile also has the chance of which requests the watch saw: blocks of the watch are drawn
 //! with replacement (Künsch 1989, "The jackknife and the bootstrap for general stationary observations"), for requests
