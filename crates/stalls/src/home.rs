@@ -80,19 +80,26 @@ impl Homes {
     /// The thread works for one client at a time, and not much less often than it waits here: its work comes by that
     /// client's connection, and this wait is in the middle of a request.
     pub fn is_within_a_request(&self, tid: Tid, wait: &Wait) -> bool {
+        let (served, rounds) = self.served_and_rounds(tid, wait);
+        served >= SERVED_MIN && served.saturating_mul(RARE) >= rounds
+    }
+
+    /// How often the thread waited for the next request on one client's connection, and came to wait here.
+    fn served_and_rounds(&self, tid: Tid, wait: &Wait) -> (u32, u32) {
         let served = self.served.get(&tid).copied().unwrap_or(0);
         let places = self.of.get(&tid).map_or(&[][..], Vec::as_slice);
         let here = places.iter().find(|home| home.place == wait.place);
-        let times = here.map_or(0, |home| home.rounds);
-        served >= SERVED_MIN && served.saturating_mul(RARE) >= times
+        (served, here.map_or(0, |home| home.rounds))
     }
 
     /// The thread sleeps here during its work: rarely, however often in a row to look for something, and it is
-    /// no clock that begins its work; or in its requests, however often.
+    /// no clock that begins its work; or in some of the requests of one client.
     pub fn sleeps_at_work(&self, tid: Tid, wait: &Wait) -> bool {
         let by_clock = self.commonest(tid).is_none_or(|home| home.sleeps);
         let rarely = !by_clock && self.is_seldom(tid, wait, |home| home.rounds);
-        rarely || self.is_within_a_request(tid, wait)
+        // One that sleeps each time round, and reads from a client in between, goes by the clock.
+        let (served, rounds) = self.served_and_rounds(tid, wait);
+        rarely || served >= SERVED_MIN && served >= 2 * rounds.max(1)
     }
 
     fn is_seldom(&self, tid: Tid, wait: &Wait, times: fn(&Home) -> u32) -> bool {
