@@ -84,7 +84,8 @@ fn growth_is_in_the_root_that_grows() {
         let grown = root(&second, &before.name)
             .bytes
             .saturating_sub(before.bytes);
-        assert!(grown < 100_000, "{before:?} grew by {grown} B");
+        // The runtime takes some for itself meanwhile: of what the bank grew by, a twentieth at most.
+        assert!(grown < 4000 * 2048 / 20, "{before:?} grew by {grown} B");
     }
     assert_holds(&second, "main.theBank.open.entries", 4000 * 2048);
 }

@@ -10,6 +10,8 @@ use super::VERSION;
 pub enum RecordingError {
     #[error("reading the recording {}: {source}", path.display())]
     Read { path: PathBuf, source: io::Error },
+    #[error("{} exists already: choose another name with --record, or delete it", path.display())]
+    Exists { path: PathBuf },
     #[error("writing the recording {}: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error(

@@ -49,16 +49,21 @@ pub struct Written {
 }
 
 impl Recorder {
-    /// A new file, or an old one emptied, with the facts in it.
+    /// A new file with the facts in it.
     ///
     /// # Errors
-    /// The file cannot be made, or not be written to.
+    /// The file exists already, cannot be made, or not be written to.
     pub fn create(path: &Path, facts: &Facts) -> Result<Recorder, RecordingError> {
         let refused = |source| RecordingError::Write {
             path: path.to_path_buf(),
             source,
         };
-        let mut file = File::create(path).map_err(refused)?;
+        let mut file = File::create_new(path).map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => RecordingError::Exists {
+                path: path.to_path_buf(),
+            },
+            _ => refused(source),
+        })?;
         let mut head = MAGIC.to_vec();
         head.extend(VERSION.to_le_bytes());
         head.extend(packed(&Chunk::Facts(facts.clone())).map_err(refused)?);
