@@ -51,7 +51,7 @@ impl Cutter {
             self.idled = true;
             return self.busy.take();
         }
-        let too_long = |busy: &Busy| start_ns - busy.start_ns > ENDLESS_NS;
+        let too_long = |busy: &Busy| start_ns.saturating_sub(busy.start_ns) > ENDLESS_NS;
         let cut = self.busy.take_if(|busy| too_long(busy)).map(|busy| Busy {
             endless: true,
             ..busy
@@ -69,7 +69,7 @@ impl Cutter {
         });
         busy.end_ns = end_ns;
         match judged {
-            Judged::OnCpu => busy.on_cpu_ns += end_ns - start_ns,
+            Judged::OnCpu => busy.on_cpu_ns += end_ns.saturating_sub(start_ns),
             Judged::Part(part) if self.wakes_seen && is_tail(busy.parts.last(), &part) => {
                 lengthen(&mut busy.parts, &part)
             }

@@ -113,7 +113,7 @@ pub struct Part {
 
 impl Part {
     pub fn ns(&self) -> u64 {
-        self.end_ns - self.start_ns
+        self.end_ns.saturating_sub(self.start_ns)
     }
 }
 

@@ -390,7 +390,7 @@ fn unsure(stall: &Stall) -> bool {
 /// The episodes at least half as long as the longest: a rhythm shows in these when there are short
 /// ones at any time between.
 fn long_ones(episodes: &[(u64, u64)]) -> Vec<(u64, u64)> {
-    let ns = |(start, end): &(u64, u64)| end - start;
+    let ns = |(start, end): &(u64, u64)| end.saturating_sub(*start);
     let longest = episodes.iter().map(ns).max().unwrap_or(0);
     let long = episodes.iter().filter(|e| ns(e) * 2 >= longest);
     long.copied().collect()

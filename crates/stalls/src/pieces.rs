@@ -47,7 +47,7 @@ pub struct Piece {
 
 impl Piece {
     pub fn ns(&self) -> u64 {
-        self.end_ns - self.start_ns
+        self.end_ns.saturating_sub(self.start_ns)
     }
 
     /// Nanoseconds of it within `[start_ns, end_ns]`.

@@ -52,7 +52,7 @@ pub struct Hop {
 
 impl Share {
     pub fn ns(&self) -> u64 {
-        self.end_ns - self.start_ns
+        self.end_ns.saturating_sub(self.start_ns)
     }
 }
 

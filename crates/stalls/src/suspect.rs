@@ -86,7 +86,7 @@ impl Suspects {
             self.of.clear();
         }
         let suspects = suspects(lines, waiter, wait, span);
-        let ns = (span.1 - span.0) as f64;
+        let ns = span.1.saturating_sub(span.0) as f64;
         self.of.entry(of).or_default().add(ns, &suspects);
         self.last = (waiter, span, suspects);
     }
@@ -107,7 +107,7 @@ impl Suspects {
         wait: &Wait,
         span: (u64, u64),
     ) -> Option<Tid> {
-        let worth = span.1 - span.0 >= WORTH_NS;
+        let worth = span.1.saturating_sub(span.0) >= WORTH_NS;
         if !lines.wakers_unseen || !worth || lasts(lines, waiter, span.0) {
             return None;
         }
@@ -140,7 +140,7 @@ fn is_telling(lines: &Timelines, wait: &Wait, (start_ns, end_ns): (u64, u64)) ->
         WaitKind::Queue => true,
         _ => false,
     };
-    alone && wait.object != 0 && end_ns - start_ns >= TELLS_FROM_NS
+    alone && wait.object != 0 && end_ns.saturating_sub(start_ns) >= TELLS_FROM_NS
 }
 
 fn suspects(lines: &Timelines, waiter: Tid, wait: &Wait, span: (u64, u64)) -> Vec<Suspect> {
@@ -212,7 +212,7 @@ fn at_it(
 ) -> Option<f64> {
     let (since_ns, idled) = at_it_since(thread, at, came_ns, wait, start_ns);
     let ns = end_ns.saturating_sub(since_ns.max(start_ns)) as f64;
-    let part = ns / (end_ns - start_ns) as f64;
+    let part = ns / end_ns.saturating_sub(start_ns).max(1) as f64;
     // Of several that have a lock, each for its time, the last one lets go.
     let long = wait.shared || part >= AT_IT;
     long.then_some(if idled { part * IDLED } else { part })

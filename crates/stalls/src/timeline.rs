@@ -144,7 +144,7 @@ impl Timelines {
     pub fn was_stolen(&self, tid: Tid, start_ns: u64, end_ns: u64) -> bool {
         let thread = self.threads.get(&tid);
         let seen = |thread: &Thread| thread.samples(start_ns, end_ns).next().is_some();
-        self.sampled && end_ns - start_ns >= UNSAMPLED_NS && !thread.is_some_and(seen)
+        self.sampled && end_ns.saturating_sub(start_ns) >= UNSAMPLED_NS && !thread.is_some_and(seen)
     }
 
     /// Forgets what ended before `t_ns`, and threads that ended before it.

@@ -122,7 +122,7 @@ impl Walker<'_> {
         if seen || wait.kind != WaitKind::Lock {
             return None;
         }
-        let taken = self.lines.taken(wait.object, end_ns - 1);
+        let taken = self.lines.taken(wait.object, end_ns.saturating_sub(1));
         taken.filter(|taking| taking.by != waiter && taking.at_ns > start_ns)
     }
 
@@ -310,7 +310,7 @@ impl Walker<'_> {
         by: Option<Waker>,
         (start_ns, t_ns): (u64, u64),
     ) -> bool {
-        let lasts = by.is_none() && t_ns - start_ns >= DEADLOCK_LEAST_NS;
+        let lasts = by.is_none() && t_ns.saturating_sub(start_ns) >= DEADLOCK_LEAST_NS;
         let on_the_way = |holder| holder == self.waiter || self.passed(holder, tid);
         lasts
             && !self.inferred

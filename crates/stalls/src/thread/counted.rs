@@ -65,7 +65,7 @@ impl Thread {
 
     fn wanted_at_its_end(&mut self, at: usize, ns: u64) {
         let end_ns = self.done[at].end_ns;
-        let start_ns = end_ns - ns;
+        let start_ns = end_ns.saturating_sub(ns);
         self.runnable_ns += ns;
         self.done[at].end_ns = start_ns;
         let state = State::Runnable { after: 0 };
