@@ -22,8 +22,8 @@ pub struct Homes {
     of: Table<Tid, Vec<Home>>,
     /// Where each thread waited last.
     last: Table<Tid, u32>,
-    /// How often each thread waited for the next request on one client's connection.
-    served: Table<Tid, u32>,
+    /// The connection of a client that each thread waited for last, and how often in a row for that one.
+    served: Table<Tid, (u64, u32)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +40,11 @@ impl Homes {
     /// Only waits that may be idle count: a disk that answers each write in many steps is no loop's head.
     pub fn waited(&mut self, tid: Tid, wait: &Wait) {
         if wait.one_client {
-            let served = self.served.entry(tid).or_default();
+            let (connection, served) = self.served.entry(tid).or_default();
+            if *connection != wait.object {
+                // A pool whose threads take the clients in turns.
+                (*connection, *served) = (wait.object, 0);
+            }
             *served = served.saturating_add(1);
         }
         if wait.place == 0 || !may_idle(wait.kind) {
@@ -81,12 +85,12 @@ impl Homes {
     /// client's connection, and this wait is in the middle of a request.
     pub fn is_within_a_request(&self, tid: Tid, wait: &Wait) -> bool {
         let (served, rounds) = self.served_and_rounds(tid, wait);
-        served >= SERVED_MIN && served.saturating_mul(RARE) >= rounds
+        wait.place != 0 && served >= SERVED_MIN && served.saturating_mul(RARE) >= rounds
     }
 
     /// How often the thread waited for the next request on one client's connection, and came to wait here.
     fn served_and_rounds(&self, tid: Tid, wait: &Wait) -> (u32, u32) {
-        let served = self.served.get(&tid).copied().unwrap_or(0);
+        let served = self.served.get(&tid).map_or(0, |(_, served)| *served);
         let places = self.of.get(&tid).map_or(&[][..], Vec::as_slice);
         let here = places.iter().find(|home| home.place == wait.place);
         (served, here.map_or(0, |home| home.rounds))

@@ -119,11 +119,9 @@ pub fn is_held(share: &Share) -> bool {
     busy || answered && share.activity != 0
 }
 
-/// In the middle of a request: a reply from somewhere else, whoever reads it, or a request of the same kind that did
-/// something and is waited for.
+/// In the middle of a request: a request of the same kind did something, and is waited for.
 pub fn delays_a_request(share: &Share, tid: Tid, groups: &Groups) -> bool {
-    let replies = share.kind == LeafKind::Wait(WaitKind::Network);
-    is_held(share) && (replies || is_of_a_fellow(share, tid, groups))
+    is_held(share) && is_of_a_fellow(share, tid, groups)
 }
 
 /// Requests that wait for each other, at a pool of connections or whatever each gives back when it is done: one of the

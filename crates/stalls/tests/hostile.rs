@@ -30,7 +30,10 @@ fn wait(random: &mut ChaCha8Rng) -> Wait {
         timed: random.random_bool(0.1),
         one_client: random.random_bool(0.3),
         shared: random.random_bool(0.1),
-        ..Wait::of(KINDS[random.random_range(0..KINDS.len())], random.random_range(0..3))
+        ..Wait::of(
+            KINDS[random.random_range(0..KINDS.len())],
+            random.random_range(0..3),
+        )
     }
 }
 
@@ -85,9 +88,12 @@ fn any_events_are_analysed() {
         let mut at_ns = 1_u64 << 40;
         for step in 0..2_000 {
             // Mostly onwards, at times back, or by days.
-            let by = [1_000, 1_000_000, 400_000_000, 1 << 50][usize::min(random.random_range(0..12) / 3, 3)];
+            let by = [1_000, 1_000_000, 400_000_000, 1 << 50]
+                [usize::min(random.random_range(0..12) / 3, 3)];
             at_ns = match random.random_bool(0.9) {
-                true => at_ns.saturating_add(random.random_range(0..by)).min(1 << 60),
+                true => at_ns
+                    .saturating_add(random.random_range(0..by))
+                    .min(1 << 60),
                 false => at_ns.saturating_sub(random.random_range(0..by)),
             };
             let tid: Tid = random.random_range(0..6);

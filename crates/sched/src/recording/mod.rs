@@ -35,8 +35,8 @@ pub use self::write::{Recorder, Written};
 const MAGIC: &[u8; 8] = b"HWSTALLS";
 /// Of the encoding: another one cannot be read.
 pub const VERSION: u32 = 1;
-/// Most bytes that one chunk unpacks to: twice what the recorder gathers before it writes.
-const CHUNK_BYTES_MAX: usize = 8 << 20;
+/// Most bytes that one chunk unpacks to: several times what the recorder gathers before it writes.
+const CHUNK_BYTES_MAX: usize = 32 << 20;
 
 /// What the analysis must know before the first event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -117,7 +117,13 @@ impl Recording {
                 match chunk {
                     Chunk::Names(new) => self.names.add(new),
                     Chunk::Turns(turns) => self.turns = turns.into(),
-                    Chunk::Closing(closing) => {
+                    Chunk::Closing(mut closing) => {
+                        let started_ns = self.facts.started_ns;
+                        let latest_ns = started_ns.saturating_add(SPAN_NS_MAX);
+                        closing.ended_ns = closing.ended_ns.clamp(started_ns, latest_ns);
+                        if let Some(calls) = &mut closing.calls {
+                            calls.retain(|call| call.start_ns <= call.end_ns);
+                        }
                         self.names.quota_groups = closing.quota_groups.clone();
                         self.closing = Some(closing);
                         self.over = true;

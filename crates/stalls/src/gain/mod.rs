@@ -8,7 +8,7 @@
 //! waits any more and one that also does the work elsewhere. It does not know what other waits grow as the requests
 //! come faster.
 //!
-//! The interval of each percentile also has the chance of which requests the watch saw: blocks of the watch are drawn
+//! The interval of each percentile also has the chance of which requests the watch saw: blocks of requests are drawn
 //! with replacement (Künsch 1989, "The jackknife and the bootstrap for general stationary observations"), for requests
 //! that come together share a stall; and the run that it is held against is such a draw itself, hence the factor of the
 //! square root of two.
@@ -115,13 +115,16 @@ pub fn gains(
     }
     let rows: Vec<Row> = causes.iter().map(|members| Row::of(members)).collect();
     let mut served = HashSet::new();
-    let block_ns = ((to_ns - from_ns) / BLOCKS as u64).max(1);
+    let mut starts: Vec<u64> = all.iter().map(|request| request.start_ns).collect();
+    starts.sort_unstable();
     let chosen = chosen(&all, slow_from_ns).into_iter();
     let examined: Vec<Examined> = chosen
         .map(|(request, weight)| {
             let tid = request.tid.or_else(|| server(pieces, &mut served, request));
             let of = tid.map_or(&[][..], |tid| overlapping(pieces, tid, request));
-            let block = ((request.start_ns - from_ns) / block_ns) as usize;
+            // As many requests in each: those of a short load are in all draws.
+            let before = starts.partition_point(|start_ns| *start_ns < request.start_ns);
+            let block = before * BLOCKS / starts.len();
             Examined {
                 block: block.min(BLOCKS - 1),
                 ns: (request.end_ns - request.start_ns) as f64,
@@ -207,6 +210,11 @@ fn spread(center: &Latency, drawn: &[Latency], part: f64) -> Latency {
         let quantile = values.get(at.round() as usize).copied()?;
         let center = field(center)?;
         let ratio = quantile.max(1.0) / center.max(1.0);
+        // Of a percentile that takes few values the quantile may lie on the other side.
+        let ratio = match part < 0.5 {
+            true => ratio.min(1.0),
+            false => ratio.max(1.0),
+        };
         Some(center.max(1.0) * ratio.powf(std::f64::consts::SQRT_2))
     };
     Latency {

@@ -56,6 +56,17 @@ impl Extras {
         self.span.is_some() || files.iter().any(|file| file.is_some())
     }
 
+    /// None of the files to write is the one that is read.
+    pub fn spare(&self, read: &Path) -> Result<()> {
+        let read = read.canonicalize().ok();
+        let files = [&self.folded, &self.flamegraph, &self.trace];
+        for path in files.into_iter().flatten() {
+            let same = read.is_some() && path.canonicalize().ok() == read;
+            anyhow::ensure!(!same, "{}: this is the recording itself", path.display());
+        }
+        Ok(())
+    }
+
     /// Before the watch begins: what cannot be written at its end is said now.
     pub fn check(&self) -> Result<()> {
         for path in [&self.folded, &self.flamegraph, &self.trace]

@@ -14,10 +14,12 @@ use stalls::analyser::Analyser;
 use stalls::event::{GOROUTINES, Tid};
 
 pub fn run(args: &StallsArgs, path: &Path) -> Result<u8> {
-    args.extras.check()?;
     let mut recording = Recording::open(path)?;
+    args.extras.spare(path)?;
+    args.extras.check()?;
     let mut analyser = Analyser::of(&recording.facts);
-    analyser.pieces.wanted = args.extras.want_pieces();
+    // Whether it has calls of --span is known at its end alone.
+    analyser.pieces.wanted = true;
     analyser.groups.fixed_ns = args.threshold.map(saturated_ns);
     let closing = follow(&mut recording, &mut analyser);
     analyser.finish();
