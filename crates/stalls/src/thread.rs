@@ -126,17 +126,7 @@ impl Thread {
     }
 
     /// The number of segments added.
-    /// What it is told to have become before it became what it is now became so at that time: a recording from elsewhere
-    /// may say anything.
     pub(super) fn push(&mut self, at_ns: u64, what: What) -> usize {
-        let since_ns = match (self.now, self.done.back()) {
-            (Some((since_ns, _)), _) => since_ns,
-            (None, last) => last.map_or(0, |last| last.end_ns),
-        };
-        let at_ns = match what {
-            What::OnCpu { .. } | What::Faulted { .. } => at_ns,
-            _ => at_ns.max(since_ns),
-        };
         match (what, self.now) {
             (What::In { after }, now) => self.got_cpu(at_ns, after, now),
             (What::Preempted, now) => {
@@ -204,6 +194,18 @@ impl Thread {
                 self.ended_ns = Some(at_ns);
                 added
             }
+        }
+    }
+
+    /// It became nothing before it became what it is now: a recording from elsewhere may say anything.
+    pub(super) fn not_before(&self, at_ns: u64, what: What) -> u64 {
+        let since_ns = match (self.now, self.done.back()) {
+            (Some((since_ns, _)), _) => since_ns,
+            (None, last) => last.map_or(0, |last| last.end_ns),
+        };
+        match what {
+            What::OnCpu { .. } | What::Faulted { .. } => at_ns,
+            _ => at_ns.max(since_ns),
         }
     }
 

@@ -86,7 +86,8 @@ impl Timelines {
             takings.push_back(taking);
         }
         let before_ns = thread.runnable_ns();
-        self.segments += thread.push(event.at_ns, event.what);
+        let at_ns = thread.not_before(event.at_ns, event.what);
+        self.segments += thread.push(at_ns, event.what);
         self.runnable_ns += thread.runnable_ns() - before_ns;
         if self.segments > SEGMENTS_MAX {
             self.drop_oldest();
