@@ -67,17 +67,17 @@ pub fn attribute(
     let mut slow: Vec<&Request> = requests.iter().filter(slow).filter(inside).collect();
     slow.sort_by_key(|r| (std::cmp::Reverse(r.end_ns - r.start_ns), r.start_ns));
     slow.truncate(EXAMINED_MAX);
-    let mut taken = HashSet::new();
+    let mut servers = Servers::of(pieces);
     slow.into_iter()
-        .map(|request| one(pieces, &mut taken, request))
+        .map(|request| one(&mut servers, request))
         .collect()
 }
 
-fn one(pieces: &Pieces, taken: &mut HashSet<(Tid, u64)>, request: &Request) -> Attributed {
+fn one(servers: &mut Servers, request: &Request) -> Attributed {
     let (start_ns, end_ns) = (request.start_ns, request.end_ns);
-    let tid = request.tid.or_else(|| server(pieces, taken, request));
+    let (tid, pieces) = servers.serve(request);
     let mut ns = BTreeMap::new();
-    for piece in tid.map_or(&[][..], |tid| overlapping(pieces, tid, request)) {
+    for piece in pieces {
         // What an idle thread waits for is no part of the request, but of a call it is.
         let went = match (piece.label, request.tid) {
             (Label::Idle, None) => Went::Outside,
@@ -99,33 +99,81 @@ fn one(pieces: &Pieces, taken: &mut HashSet<(Tid, u64)>, request: &Request) -> A
     }
 }
 
-pub(crate) fn overlapping<'a>(pieces: &'a Pieces, tid: Tid, request: &Request) -> &'a [Piece] {
-    let of = pieces.of.get(&tid).map_or(&[][..], Vec::as_slice);
+/// The threads that may have served requests, and which of their stretches did.
+pub(crate) struct Servers<'a> {
+    pieces: &'a Pieces,
+    /// By when they were seen first: of a server that starts a thread for each connection there are many, and each is
+    /// asked about the requests of its own time alone.
+    threads: Vec<Seen<'a>>,
+    taken: HashSet<(Tid, u64)>,
+}
+
+/// A thread, from its first piece to its last.
+struct Seen<'a> {
+    from_ns: u64,
+    to_ns: u64,
+    tid: Tid,
+    pieces: &'a [Piece],
+}
+
+impl<'a> Servers<'a> {
+    pub(crate) fn of(pieces: &'a Pieces) -> Servers<'a> {
+        let seen = pieces.of.iter().filter_map(|(tid, pieces)| {
+            let (first, last) = (pieces.first()?, pieces.last()?);
+            Some(Seen {
+                from_ns: first.start_ns,
+                to_ns: last.end_ns,
+                tid: *tid,
+                pieces,
+            })
+        });
+        let mut threads: Vec<Seen> = seen.collect();
+        threads.sort_unstable_by_key(|seen| (seen.from_ns, seen.tid));
+        Servers {
+            pieces,
+            threads,
+            taken: HashSet::new(),
+        }
+    }
+
+    /// The thread that served the request, where one is known or fits, and what it was in meanwhile.
+    pub(crate) fn serve(&mut self, request: &Request) -> (Option<Tid>, &'a [Piece]) {
+        let tid = request.tid.or_else(|| self.fitting(request));
+        let of = tid.and_then(|tid| self.pieces.of.get(&tid));
+        (tid, overlapping(of.map_or(&[], Vec::as_slice), request))
+    }
+
+    /// The thread whose busy time fits the request best: it served it, or the request came while it was busy (an event
+    /// loop lets all its clients wait at a time), and was answered at the end of that.
+    fn fitting(&mut self, request: &Request) -> Option<Tid> {
+        let until = self
+            .threads
+            .partition_point(|seen| seen.from_ns < request.end_ns);
+        let there = self.threads[..until]
+            .iter()
+            .filter(|seen| seen.to_ns > request.start_ns);
+        let fits = there.filter_map(|seen| {
+            let fit = Fit::of(overlapping(seen.pieces, request), request)?;
+            let is_free = !self.taken.contains(&(seen.tid, fit.longest_ns));
+            let serves_ns = is_free.then_some(fit.misfit_ns + fit.before_ns);
+            let queued_ns = fit.misfit_ns + (request.end_ns - request.start_ns) / TELLING;
+            let queued_ns = fit.answers_after.then_some(queued_ns);
+            let is_server = serves_ns.is_some_and(|ns| queued_ns.is_none_or(|queued| ns <= queued));
+            let misfit_ns = if is_server { serves_ns } else { queued_ns }?;
+            Some((misfit_ns, seen.tid, is_server.then_some(fit.longest_ns)))
+        });
+        let (_, tid, served) = fits.min_by_key(|(misfit_ns, tid, _)| (*misfit_ns, *tid))?;
+        self.taken
+            .extend(served.map(|longest_ns| (tid, longest_ns)));
+        Some(tid)
+    }
+}
+
+/// Those of one thread that overlap with the request.
+fn overlapping<'a>(of: &'a [Piece], request: &Request) -> &'a [Piece] {
     let first = of.partition_point(|piece| piece.end_ns <= request.start_ns);
     let last = of.partition_point(|piece| piece.start_ns < request.end_ns);
     of.get(first..last).unwrap_or(&[])
-}
-
-/// The thread whose busy time fits the request best: it served it, or the request came while it was busy (an event loop
-/// lets all its clients wait at a time), and was answered at the end of that.
-pub(crate) fn server(
-    pieces: &Pieces,
-    taken: &mut HashSet<(Tid, u64)>,
-    request: &Request,
-) -> Option<Tid> {
-    let fits = pieces.of.keys().filter_map(|tid| {
-        let fit = Fit::of(overlapping(pieces, *tid, request), request)?;
-        let is_free = !taken.contains(&(*tid, fit.longest_ns));
-        let serves_ns = is_free.then_some(fit.misfit_ns + fit.before_ns);
-        let queued_ns = fit.misfit_ns + (request.end_ns - request.start_ns) / TELLING;
-        let queued_ns = fit.answers_after.then_some(queued_ns);
-        let is_server = serves_ns.is_some_and(|ns| queued_ns.is_none_or(|queued| ns <= queued));
-        let misfit_ns = if is_server { serves_ns } else { queued_ns }?;
-        Some((misfit_ns, *tid, is_server.then_some(fit.longest_ns)))
-    });
-    let (_, tid, served) = fits.min_by_key(|(misfit_ns, tid, _)| (*misfit_ns, *tid))?;
-    taken.extend(served.map(|longest_ns| (tid, longest_ns)));
-    Some(tid)
 }
 
 /// How a thread's busy time fits into a request.

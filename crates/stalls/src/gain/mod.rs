@@ -17,8 +17,6 @@ mod row;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
-
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -26,7 +24,7 @@ use self::row::Row;
 use crate::finding::Member;
 use crate::naming::NamedFinding;
 use crate::pieces::Pieces;
-use crate::request::{Request, overlapping, server};
+use crate::request::{Request, Servers};
 
 /// Requests with a thread looked for: all slow ones up to half of this, and an even sample of the others.
 const EXAMINED_MAX: usize = 4_000;
@@ -114,14 +112,13 @@ pub fn gains(
         return None;
     }
     let rows: Vec<Row> = causes.iter().map(|members| Row::of(members)).collect();
-    let mut served = HashSet::new();
+    let mut servers = Servers::of(pieces);
     let mut starts: Vec<u64> = all.iter().map(|request| request.start_ns).collect();
     starts.sort_unstable();
     let chosen = chosen(&all, slow_from_ns).into_iter();
     let examined: Vec<Examined> = chosen
         .map(|(request, weight)| {
-            let tid = request.tid.or_else(|| server(pieces, &mut served, request));
-            let of = tid.map_or(&[][..], |tid| overlapping(pieces, tid, request));
+            let (tid, of) = servers.serve(request);
             // As many requests in each: those of a short load are in all draws.
             let before = starts.partition_point(|start_ns| *start_ns < request.start_ns);
             let block = before * BLOCKS / starts.len();
