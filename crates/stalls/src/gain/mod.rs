@@ -111,7 +111,10 @@ pub fn gains(
     if all.len() < REQUESTS_MIN {
         return None;
     }
-    let rows: Vec<Row> = causes.iter().map(|members| Row::of(members)).collect();
+    let rows: Vec<Row> = causes
+        .iter()
+        .map(|members| Row::of(members, pieces))
+        .collect();
     let mut servers = Servers::of(pieces);
     let mut starts: Vec<u64> = all.iter().map(|request| request.start_ns).collect();
     starts.sort_unstable();

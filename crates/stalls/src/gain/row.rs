@@ -1,44 +1,63 @@
-//! The stalls of one finding, and what of a request they take.
+//! The stalls of what one fix would end, and what of a request they take.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::cause::Cause;
-use crate::event::Tid;
+use crate::event::{TextId, Tid};
 use crate::finding::Member;
-use crate::pieces::{Label, Piece};
+use crate::pieces::{Label, Piece, Pieces};
 use crate::recurrence::joined;
 use crate::request::Request;
 
-/// A finding's stalls, by thread.
+/// From when to when, nanoseconds; sorted, and none overlaps with another.
+type Stretches = Vec<(u64, u64)>;
+
+/// The waits that the stalls are made of.
+#[derive(Default)]
 pub(super) struct Row {
-    of: HashMap<Tid, Vec<Member>>,
-    /// What each culprit did while others waited for it, as stretches that do not overlap.
-    held: HashMap<Tid, Vec<(u64, u64)>>,
-    /// All of them, as stretches that do not overlap.
-    stalled: Vec<(u64, u64)>,
-    causes: HashSet<Cause>,
+    /// By thread: all, and those that end whatever the fix is.
+    all: HashMap<Tid, Stretches>,
+    least: HashMap<Tid, Stretches>,
+    /// By culprit, while others waited for it.
+    held: HashMap<Tid, Stretches>,
+    /// Of all threads together.
+    stalled: Stretches,
+    /// Who was waited for, and what was done meanwhile.
+    culprits: HashSet<(Cause, Tid)>,
+    activities: HashSet<(Cause, TextId)>,
 }
 
 impl Row {
-    pub(super) fn of(members: &[Member]) -> Row {
-        let mut of: HashMap<Tid, Vec<Member>> = HashMap::new();
-        let mut held: HashMap<Tid, Vec<(u64, u64)>> = HashMap::new();
+    pub(super) fn of(members: &[Member], pieces: &Pieces) -> Row {
+        let mut row = Row::default();
+        // Where some wait for a lock, a fix may leave what is done under it to the thread that does it.
+        let locks = members.iter().any(|member| member.cause == Cause::Lock);
         for member in members {
-            of.entry(member.tid).or_default().push(*member);
-            let span = (member.start_ns, member.end_ns);
-            if member.culprit != member.tid {
-                held.entry(member.culprit).or_default().push(span);
+            let ends_anyway = !locks || member.cause == Cause::Lock;
+            for piece in waits_of(member, pieces) {
+                row.add(member, piece, ends_anyway);
             }
         }
-        of.values_mut()
-            .for_each(|all| all.sort_by_key(|m| m.start_ns));
-        let merged = |(tid, spans): (Tid, Vec<(u64, u64)>)| (tid, joined(spans, 0));
-        Row {
-            of,
-            held: held.into_iter().map(merged).collect(),
-            stalled: joined(members.iter().map(|m| (m.start_ns, m.end_ns)), 0),
-            causes: members.iter().map(|m| m.cause).collect(),
+        for of in [&mut row.all, &mut row.least, &mut row.held] {
+            of.values_mut()
+                .for_each(|own| *own = joined(own.drain(..), 0));
         }
+        row.stalled = joined(row.stalled, 0);
+        row
+    }
+
+    fn add(&mut self, member: &Member, piece: &Piece, ends_anyway: bool) {
+        let stretch = (piece.start_ns, piece.end_ns);
+        self.all.entry(member.tid).or_default().push(stretch);
+        self.stalled.push(stretch);
+        if ends_anyway {
+            self.least.entry(member.tid).or_default().push(stretch);
+        }
+        if member.culprit != member.tid {
+            self.held.entry(member.culprit).or_default().push(stretch);
+        }
+        self.culprits.insert((member.cause, piece.culprit));
+        self.activities.insert((member.cause, piece.activity));
     }
 
     /// At least and at most what it takes of a request that `tid` served, in these pieces; nanoseconds.
@@ -52,58 +71,47 @@ impl Row {
         let Some(tid) = tid else {
             return (0, within(&self.stalled, span));
         };
-        let sum = |of: &[(u64, u64)]| of.iter().map(|(start, end)| end - start).sum();
-        let (mut least, mut most) = (Vec::new(), Vec::new());
-        for piece in pieces {
-            let member = self.member(tid, piece);
-            let ends_anyway = member.is_some_and(|member| self.ends_anyway(member));
-            least.extend(clipped(piece, span).filter(|_| ends_anyway));
-            let may_end = member.is_some() || self.is_alike(piece);
-            most.extend(clipped(piece, span).filter(|_| may_end));
-        }
-        most.extend(parts(
-            self.held.get(&tid).map_or(&[][..], Vec::as_slice),
-            span,
-        ));
+        let of = |threads: &HashMap<Tid, Stretches>| -> Stretches {
+            let own = threads.get(&tid).map_or(&[][..], Vec::as_slice);
+            parts(own, span).collect()
+        };
+        let mut most = of(&self.all);
+        most.extend(of(&self.held));
+        let alike = pieces.iter().filter(|piece| self.is_alike(piece));
+        most.extend(alike.filter_map(|piece| clipped(piece, span)));
         if request.tid.is_none() {
-            let outside = not_at_work(pieces, span);
-            most.extend(
-                outside
-                    .into_iter()
-                    .flat_map(|gap| parts(&self.stalled, gap)),
-            );
+            let outside = not_at_work(pieces, span).into_iter();
+            most.extend(outside.flat_map(|gap| parts(&self.stalled, gap)));
         }
-        (sum(&joined(least, 0)), sum(&joined(most, 0)))
+        let sum = |of: &[(u64, u64)]| of.iter().map(|(start, end)| end - start).sum();
+        (sum(&of(&self.least)), sum(&joined(most, 0)))
     }
 
-    /// The stall that the piece is part of.
-    fn member(&self, tid: Tid, piece: &Piece) -> Option<&Member> {
-        let members = self.of.get(&tid)?;
-        let until = members.partition_point(|m| m.start_ns <= piece.start_ns);
-        let mut near = members[..until].iter().rev().take(NEAR);
-        near.find(|member| {
-            let label = match piece.label {
-                Label::Held(cause) => member.cause == cause,
-                Label::OnCpu => member.on_cpu,
-                Label::Idle => false,
-            };
-            label && piece.end_ns <= member.end_ns
-        })
-    }
-
-    /// Where some wait for a lock, a fix may leave what is done under it to whoever does it.
-    fn ends_anyway(&self, member: &Member) -> bool {
-        !self.causes.contains(&Cause::Lock) || member.cause == Cause::Lock
-    }
-
-    /// A wait of the same cause, a stall or not.
+    /// A wait for the same, too short for a stall.
     fn is_alike(&self, piece: &Piece) -> bool {
-        matches!(piece.label, Label::Held(cause) if self.causes.contains(&cause))
+        let Label::Held(cause) = piece.label else {
+            return false;
+        };
+        let same_culprit = piece.culprit != 0 && self.culprits.contains(&(cause, piece.culprit));
+        let same_activity =
+            piece.activity != 0 && self.activities.contains(&(cause, piece.activity));
+        same_culprit || same_activity
     }
 }
 
-/// Stalls of one thread and row overlap at most so many deep: one for each lock of a busy period.
-const NEAR: usize = 8;
+/// Of the stall's thread, while it was stalled, what was for the stall's cause.
+fn waits_of<'a>(member: &'a Member, pieces: &'a Pieces) -> impl Iterator<Item = &'a Piece> {
+    let of = pieces.of.get(&member.tid).map_or(&[][..], Vec::as_slice);
+    let first = of.partition_point(|piece| piece.start_ns < member.start_ns);
+    let inside = of[first..]
+        .iter()
+        .take_while(|piece| piece.end_ns <= member.end_ns);
+    inside.filter(|piece| match piece.label {
+        Label::Held(cause) => member.cause == cause,
+        Label::OnCpu => member.on_cpu,
+        Label::Idle => false,
+    })
+}
 
 fn clipped(piece: &Piece, (from_ns, to_ns): (u64, u64)) -> Option<(u64, u64)> {
     let (start, end) = (piece.start_ns.max(from_ns), piece.end_ns.min(to_ns));
