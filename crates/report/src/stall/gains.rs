@@ -110,7 +110,6 @@ pub fn json(gains: &Gains, (rows, fixes): Fixes) -> Value {
 mod tests {
     use super::*;
     use stalls::cause::Cause;
-    use stalls::gain::of_one_fix;
     use stalls::naming::NamedCulprit;
 
     fn row(cause: Cause, function: &str, activity: &str) -> NamedFinding {
@@ -147,15 +146,14 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_one_doing_are_one_fix() {
+    fn rows_of_one_fix_are_one_line() {
         let post = "network read from 127.0.0.1:4318";
         let rows = [
             row(Cause::Lock, "on_end", post),
             row(Cause::CpuStarvation, "", ""),
             row(Cause::Network, "send", post),
         ];
-        let fixes = of_one_fix(&rows);
-        assert_eq!(fixes, [vec![0, 2], vec![1]]);
+        let fixes = [vec![0, 2], vec![1]];
         let same = Between {
             low: latency(250.0),
             high: latency(250.0),

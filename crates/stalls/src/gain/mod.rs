@@ -17,11 +17,14 @@ mod row;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use self::row::Row;
-use crate::finding::Member;
+use crate::event::Tid;
+use crate::finding::{Finding, Member};
 use crate::naming::NamedFinding;
 use crate::pieces::Pieces;
 use crate::request::{Request, Servers};
@@ -72,14 +75,41 @@ pub struct Gains {
     pub without: Vec<Between>,
 }
 
-/// Rows that one fix would end, by their numbers: those of one doing. Whoever posts under a mutex waits for the peer
-/// himself, and others for the mutex.
-pub fn of_one_fix(rows: &[NamedFinding]) -> Vec<Vec<usize>> {
+/// Of a row: what its culprit did, in which function, and which threads were stalled.
+#[derive(Debug, Clone, Copy)]
+pub struct Doer<'a> {
+    pub activity: &'a str,
+    pub function: Option<&'a str>,
+    pub culprit: Tid,
+    pub stalled: &'a BTreeSet<Tid>,
+}
+
+impl<'a> Doer<'a> {
+    pub fn of(finding: &'a Finding, row: &'a NamedFinding) -> Doer<'a> {
+        Doer {
+            activity: &row.culprit.activity,
+            function: row.culprit.function.as_deref(),
+            culprit: finding.culprit.tid,
+            stalled: &finding.threads,
+        }
+    }
+
+    /// The same activity, and not by chance: in one function, or the culprit of one is stalled in the other. A thread
+    /// that posts under a mutex waits for the peer, and others wait for the mutex.
+    fn is_one_with(&self, other: &Doer) -> bool {
+        let same_function = self.function.is_some() && self.function == other.function;
+        let waits_too =
+            other.stalled.contains(&self.culprit) || self.stalled.contains(&other.culprit);
+        !self.activity.is_empty() && self.activity == other.activity && (same_function || waits_too)
+    }
+}
+
+/// Rows that one fix would end, by their numbers.
+pub fn of_one_fix(rows: &[Doer]) -> Vec<Vec<usize>> {
     let mut fixes: Vec<Vec<usize>> = Vec::new();
     for (at, row) in rows.iter().enumerate() {
-        let doing = &row.culprit.activity;
-        let same = |fix: &&mut Vec<usize>| rows[fix[0]].culprit.activity == *doing;
-        match fixes.iter_mut().find(same).filter(|_| !doing.is_empty()) {
+        let same = |fix: &&mut Vec<usize>| fix.iter().any(|of| row.is_one_with(&rows[*of]));
+        match fixes.iter_mut().find(same) {
             Some(fix) => fix.push(at),
             None => fixes.push(vec![at]),
         }

@@ -167,3 +167,32 @@ fn the_next_run_without_the_cause_lies_in_the_interval() {
         "{held:?} of {TRIALS}"
     );
 }
+
+#[test]
+fn rows_of_one_activity_are_one_fix_where_it_is_not_by_chance() {
+    let (workers, others) = (BTreeSet::from([1, 2, 3]), BTreeSet::from([7, 8]));
+    let doer = |activity, function, culprit, stalled| Doer {
+        activity,
+        function: Some(function),
+        culprit,
+        stalled,
+    };
+    let post = "network read from 127.0.0.1:4318";
+    let rows = [
+        doer(post, "on_end", 2, &workers),
+        Doer {
+            function: None,
+            ..doer("", "", 0, &workers)
+        },
+        // The holder's own wait.
+        doer(post, "send", 3, &workers),
+        doer("sleep", "retry", 7, &others),
+        // The same words of other threads in another function.
+        doer("sleep", "refresh", 9, &workers),
+        doer("sleep", "retry", 5, &workers),
+    ];
+    assert_eq!(
+        of_one_fix(&rows),
+        [vec![0, 2], vec![1], vec![3, 5], vec![4]]
+    );
+}

@@ -18,7 +18,7 @@ use sched::requests::parse_requests;
 use stalls::analyser::Analyser;
 use stalls::event::{StackId, Tid};
 use stalls::finding::{Finding, Member};
-use stalls::gain::{gains, of_one_fix};
+use stalls::gain::{Doer, gains, of_one_fix};
 use stalls::naming::{NamedFinding, Names};
 use stalls::pieces::{Label, Piece};
 use stalls::request::{Attributed, Request, attribute, slow_from_ns};
@@ -115,7 +115,9 @@ impl Extras {
             (None, Some(calls)) => calls.clone(),
             (None, None) => return Ok(None),
         };
-        let fixes = of_one_fix(rows.1);
+        let doers = rows.0.iter().zip(rows.1);
+        let doers: Vec<Doer> = doers.map(|(of, row)| Doer::of(of, row)).collect();
+        let fixes = of_one_fix(&doers);
         let members = |fix: &Vec<usize>| -> Vec<Member> {
             let all = fix.iter().flat_map(|row| &rows.0[*row].members);
             all.copied().collect()
