@@ -10,6 +10,8 @@ use crate::stack::Stack;
 const KEPT_MAX: usize = 20_001;
 /// Nor threads, or pairs of stacks.
 const THREADS_MAX: usize = 200_000;
+/// Nor bytes: 20,000 stacks of 64 frames take a fifth of it.
+const BYTES_MAX: usize = 512 << 20;
 
 #[derive(Debug, Default)]
 pub struct RecordedNames {
@@ -18,12 +20,15 @@ pub struct RecordedNames {
     threads: BTreeMap<Tid, String>,
     holders: HashMap<(StackId, StackId), Option<String>>,
     none: Stack,
+    /// Of all of them, about.
+    bytes: usize,
     /// Control groups with a CPU quota; known at the end alone.
     pub quota_groups: Vec<String>,
 }
 
 impl RecordedNames {
     pub(super) fn add(&mut self, new: NewNames) {
+        self.bytes += bytes_of(&new);
         self.texts.extend(new.texts);
         let stacks = new.stacks.into_iter().map(|stack| {
             let named = Stack {
@@ -45,6 +50,7 @@ impl RecordedNames {
     pub(super) fn are_too_many(&self) -> bool {
         self.texts.len().max(self.stacks.len()) > KEPT_MAX
             || self.threads.len().max(self.holders.len()) > THREADS_MAX
+            || self.bytes > BYTES_MAX
     }
 
     /// Nothing where the thread has no name.
@@ -74,4 +80,18 @@ impl RecordedNames {
     pub fn threads(&self) -> impl Iterator<Item = Tid> + '_ {
         self.threads.keys().copied()
     }
+}
+
+fn bytes_of(new: &NewNames) -> usize {
+    let frames = new.stacks.iter().flat_map(|stack| &stack.frames);
+    let frames = frames.map(|frame| {
+        size_of_val(frame) + frame.name.len() + frame.module.len() + frame.package.len()
+    });
+    let texts = new.texts.iter().map(|(_, words)| words.len());
+    let threads = new.threads.iter().map(|(_, name)| name.len());
+    let holders = new
+        .holders
+        .iter()
+        .map(|(.., name)| name.as_ref().map_or(0, String::len));
+    frames.chain(texts).chain(threads).chain(holders).sum()
 }

@@ -246,6 +246,14 @@ fn a_hostile_file_takes_bounded_memory_and_ends_with_what_is_wrong() {
     };
     let many = bytes(&[Chunk::Facts(facts()), Chunk::Names(many)]);
     assert!(words(&many).contains("more names"));
+    // A kilobyte in the file, 20 MiB in memory, and so on.
+    let long = |id| NewNames {
+        texts: vec![(id, "a".repeat(20 << 20))],
+        ..NewNames::default()
+    };
+    let long = (0..30).map(|id| Chunk::Names(long(id)));
+    let long: Vec<Chunk> = std::iter::once(Chunk::Facts(facts())).chain(long).collect();
+    assert!(words(&bytes(&long)).contains("more names"));
     let twice = bytes(&[Chunk::Facts(facts()), Chunk::Facts(facts())]);
     assert!(words(&twice).contains("second beginning"));
 }

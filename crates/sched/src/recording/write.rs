@@ -4,6 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
 
 use super::{
     CHUNK_BYTES_MAX, Chunk, Closing, Delta, Facts, MAGIC, NewNames, RecordedStack, RecordedTurn,
@@ -19,12 +21,16 @@ const STACKS_MAX: usize = 500;
 /// Of a quiet process a chunk is written after this time all the same: a recorder that is killed loses no more.
 const EVERY_NS: u64 = 1_000_000_000;
 /// A recording ends at this size, and the watch goes on.
-pub const FILE_BYTES_MAX: u64 = 1 << 30;
+const FILE_BYTES_MAX: u64 = 1 << 30;
+/// Chunks that wait to be written, a second's worth each: a disk that is further behind ends the recording.
+const WAITING_MAX: usize = 16;
 
 /// Writes what a watch tells. Nothing that happens to the file ends the watch.
 pub struct Recorder {
     path: PathBuf,
-    file: File,
+    /// To the thread that writes: the watch must not wait for a disk, for its rings would run over meanwhile.
+    chunks: SyncSender<Vec<u8>>,
+    writer: JoinHandle<io::Result<()>>,
     turns: Vec<RecordedTurn>,
     events: usize,
     chunk_begun_ns: u64,
@@ -68,9 +74,15 @@ impl Recorder {
         head.extend(VERSION.to_le_bytes());
         head.extend(packed(&Chunk::Facts(facts.clone())).map_err(refused)?);
         file.write_all(&head).map_err(refused)?;
+        let (chunks, waiting) = sync_channel(WAITING_MAX);
+        let writer = std::thread::Builder::new()
+            .name("recording".into())
+            .spawn(move || write_all(file, &waiting))
+            .map_err(refused)?;
         Ok(Recorder {
             path: path.to_path_buf(),
-            file,
+            chunks,
+            writer,
             turns: Vec::new(),
             events: 0,
             chunk_begun_ns: facts.started_ns,
@@ -119,16 +131,17 @@ impl Recorder {
         let names = self.new_names(watch);
         self.flush(names);
         self.write(&Chunk::Closing(closing.clone()));
-        if self.ended.is_none()
-            && let Err(error) = self.file.sync_all()
-        {
-            self.ended = Some(error.to_string());
-        }
+        drop(self.chunks);
+        let written = match self.writer.join() {
+            Ok(Ok(())) => self.ended,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some("its writer ended".to_owned()),
+        };
         Written {
             path: self.path,
             bytes: self.bytes,
             events: self.all_events,
-            ended: self.ended,
+            ended: written,
         }
     }
 
@@ -151,17 +164,22 @@ impl Recorder {
         if self.ended.is_some() {
             return;
         }
-        let written = packed(chunk).and_then(|bytes| {
-            if self.bytes + bytes.len() as u64 > self.bytes_max {
-                let words = format!("it is {} MiB long", self.bytes_max >> 20);
-                return Err(io::Error::other(words));
-            }
-            self.file.write_all(&bytes)?;
-            Ok(bytes.len() as u64)
-        });
-        match written {
-            Ok(bytes) => self.bytes += bytes,
+        match packed(chunk) {
             Err(error) => self.ended = Some(error.to_string()),
+            Ok(bytes) if self.bytes + bytes.len() as u64 > self.bytes_max => {
+                self.ended = Some(format!("it is {} MiB long", self.bytes_max >> 20));
+            }
+            Ok(bytes) => self.send(bytes),
+        }
+    }
+
+    fn send(&mut self, bytes: Vec<u8>) {
+        let length = bytes.len() as u64;
+        match self.chunks.try_send(bytes) {
+            Ok(()) => self.bytes += length,
+            Err(TrySendError::Full(_)) => self.ended = Some("the disk is too slow for it".into()),
+            // What the writer met is said at the end.
+            Err(TrySendError::Disconnected(_)) => self.ended = Some("it cannot be written".into()),
         }
     }
 
@@ -208,6 +226,13 @@ impl Recorder {
         self.holders.extend(pairs);
         fresh
     }
+}
+
+fn write_all(mut file: File, chunks: &Receiver<Vec<u8>>) -> io::Result<()> {
+    for chunk in chunks {
+        file.write_all(&chunk)?;
+    }
+    file.sync_all()
 }
 
 /// Times as distances, the first from the turn's own.

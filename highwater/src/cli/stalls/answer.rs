@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::StallsArgs;
 use crate::cli::conclude;
 use report::stall::{SelfChecks, json, requests, text};
+use report::visible::visible_lines;
 use sched::recording::{Closing, Facts};
 use stalls::analyser::Analyser;
 use stalls::finding::summarise;
@@ -56,7 +57,7 @@ impl Answer {
                 if let Some(slow) = slow {
                     words.push_str(&requests::text(&slow, &rows, width));
                 }
-                words
+                visible_lines(&words).into_owned()
             }
         };
         let written = args.extras.write(analyser, names, facts.pid);

@@ -21,6 +21,7 @@ use super::out::say;
 use crate::cli::signals;
 use bpf::allowed::{Allowed, Mode};
 use sched::recorded::Cost;
+use sched::recording::RecordingError;
 use sched::room::Room;
 use sched::watch::Watch;
 use units::{parse_duration, parse_seconds};
@@ -96,6 +97,9 @@ pub fn run(args: &StallsArgs) -> Result<u8> {
     }
     let mode = mode(args)?;
     args.extras.check()?;
+    if let Some(path) = args.record.as_ref().filter(|path| path.exists()) {
+        return Err(RecordingError::Exists { path: path.clone() }.into());
+    }
     let mut subject = Subject::of(args)?;
     // The command is started already; the thread that looks up names goes as this one does.
     start::go_first();

@@ -18,6 +18,7 @@ use observe::host::{Cpu, read_cpu};
 use observe::proc::ProcRoot;
 use report::overhead;
 use report::stall::text;
+use report::visible::visible;
 use sched::recording::{Closing, Facts, Recorder, Written};
 use sched::time::now_ns;
 use sched::watch::{Turn, Watch};
@@ -229,7 +230,7 @@ impl<'a> Session<'a> {
 
 /// A line of the live table. Where it cannot be written the watch goes on: the summary will say so.
 fn show(line: &str) {
-    let _ = out::print(&format!("{line}\n"));
+    let _ = out::print(&format!("{}\n", visible(line)));
 }
 
 fn tell(written: &Written) {
