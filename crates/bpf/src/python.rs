@@ -1,7 +1,7 @@
 //! What programs/python.h needs to know of a process that runs CPython, and what it gives.
 //!
 //! In: a pid, and an object whose programs walk the frames of Python. Out: the object's constants and maps, and the
-//! frames of its records. Called by: `heap`.
+//! frames of its records. Called by: `heap`, `sched`.
 
 use std::fs::File;
 use std::io;
@@ -77,7 +77,7 @@ impl Interpreter {
     }
 }
 
-/// A thread of our own that looks as if it ran Python: for what a walk costs, and for tests.
+/// A thread of our own made up as one that runs Python: for what a walk costs, and for tests.
 pub struct Made {
     /// As frames of 3.13 are: code, the frame outside, and at the end of what is read the instruction.
     pub frames: Vec<[u64; 9]>,

@@ -43,6 +43,8 @@ pub struct Descriptor {
     pub kind: Kind,
     /// Path, or the peer's address: of a connection that it opened with the port.
     pub name: String,
+    /// A connection that one client opened: neither one that is listened at, nor one that gets datagrams of all.
+    pub one_client: bool,
 }
 
 /// What is waited for together.
@@ -96,7 +98,7 @@ impl Descriptors {
         let mut names = Vec::new();
         let (mut alone, mut known) = (true, true);
         for fd in fds {
-            let Descriptor { kind, name } = self.describe(*fd);
+            let Descriptor { kind, name, .. } = self.describe(*fd);
             match kind {
                 Kind::Outbound => names.push(name),
                 Kind::Inbound => return Watched::Clients,
@@ -164,6 +166,7 @@ impl Descriptors {
                 None => Descriptor {
                     kind: Kind::Unknown,
                     name: format!("descriptor {fd}"),
+                    one_client: false,
                 },
             },
         };
@@ -193,11 +196,16 @@ impl Descriptors {
         Descriptor {
             kind,
             name: target.to_string(),
+            one_client: false,
         }
     }
 
     fn socket(&mut self, fd: i32, target: &str) -> Descriptor {
-        let (kind, name) = match self.sockets.find(fd, inode_of(target)) {
+        let found = self.sockets.find(fd, inode_of(target));
+        let one_client = found
+            .as_ref()
+            .is_some_and(|found| found.taken_in && found.socket.peer_port != 0);
+        let (kind, name) = match found {
             None => (Kind::Between, target.to_string()),
             // A client's port is another one with each connection, and says nothing.
             Some(Found {
@@ -212,7 +220,11 @@ impl Descriptors {
                 format!("{}:{}", socket.peer, socket.peer_port),
             ),
         };
-        Descriptor { kind, name }
+        Descriptor {
+            kind,
+            name,
+            one_client,
+        }
     }
 }
 

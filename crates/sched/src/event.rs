@@ -110,7 +110,7 @@ pub struct Wait {
     pub limit_ns: u64,
     /// For a lock that several may have at a time, until all of them let go.
     pub shared: bool,
-    /// For the next request on one connection that a client opened: whoever waits so works for that client.
+    /// For the next request on one connection that a client opened: the thread works for that client.
     pub one_client: bool,
 }
 

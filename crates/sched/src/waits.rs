@@ -226,7 +226,11 @@ impl Waits {
 
     /// A transfer on a descriptor that a runtime waits for in the subject's stead.
     pub fn of_transfer(&mut self, fd: i32, verb: &str, places: &mut Places) -> Wait {
-        let Descriptor { kind, name } = self.descriptors.describe(fd);
+        let Descriptor {
+            kind,
+            name,
+            one_client,
+        } = self.descriptors.describe(fd);
         match kind {
             Kind::File => told(places, WaitKind::Disk, fd, &format!("{verb} of {name}")),
             Kind::Outbound => {
@@ -240,7 +244,7 @@ impl Waits {
             }
             // Idle, but for one that holds a lock meanwhile. Not by name: there may be any number.
             Kind::Inbound => Wait {
-                one_client: true,
+                one_client,
                 ..told(places, WaitKind::Inbound, fd, "network read from a client")
             },
             Kind::Epoll => self.of_epoll(fd, places),

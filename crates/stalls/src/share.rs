@@ -125,7 +125,7 @@ pub fn delays_a_request(share: &Share, tid: Tid, groups: &Groups) -> bool {
 }
 
 /// Requests that wait for each other, at a pool of connections or whatever each gives back when it is done: one of the
-/// waiter's own kind, or whoever that one waits for.
+/// waiter's own kind, or the thread that this one waits for.
 pub fn is_of_a_fellow(share: &Share, tid: Tid, groups: &Groups) -> bool {
     let fellow = |other: Tid| other != tid && groups.of(other) == groups.of(tid);
     fellow(share.tid) || share.hops.iter().any(|hop| fellow(hop.tid))

@@ -53,8 +53,7 @@ impl PythonSamples {
 
     /// The code objects of the functions that a thread was in when its sample was taken, innermost first.
     pub(super) fn at(&mut self, tid: u32, at_ns: u64) -> Vec<u64> {
-        // What the sample belongs to was written before it.
-        // The walk is written before its sample.
+        // A walk is written before its sample.
         self.drain();
         let walks = self.last.entry(tid).or_default();
         let nearest = (0..walks.len()).min_by_key(|index| walks[*index].0.abs_diff(at_ns));

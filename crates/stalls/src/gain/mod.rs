@@ -2,7 +2,7 @@
 //!
 //! Each request's time is attributed to what its thread was in ([`crate::request`]). Without a cause, what was
 //! attributed to it is taken out. How much that is has two bounds. *At least* the waits that make up the stalls go (of
-//! a lock, those for the lock), whoever repairs it in whatever way. *At most* these go as well: shorter waits of the
+//! a lock, those for the lock), in whatever way it is repaired. *At most* these go as well: shorter waits of the
 //! same cause, what the holder itself did while others waited for it, and the time in which a request was not taken up
 //! yet while the threads that would have taken it were stalled. So the interval spans a fix after which no request
 //! waits any more and one that also does the work elsewhere. It does not know what other waits grow as the requests

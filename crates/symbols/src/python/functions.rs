@@ -17,24 +17,25 @@ const KNOWN_MAX: usize = 20_000;
 pub struct PythonFunctions {
     /// Of its version, once that was looked for.
     layout: Option<Option<Layout>>,
-    known: HashMap<u64, Option<Frame>>,
+    known: HashMap<u64, Frame>,
 }
 
 impl PythonFunctions {
     /// The function of a code object, at its first line; `None` where there is none at that address any more.
     pub fn at(&mut self, pid: i32, code: u64) -> Option<Frame> {
         if let Some(known) = self.known.get(&code) {
-            return known.clone();
+            return Some(known.clone());
         }
         let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
         let memory = ProcessMemory::new(memory.into());
         let layout = *self.layout.get_or_insert_with(|| layout_of(pid, &memory));
-        let found = Code::read(&memory, &layout?, code).map(|code| code.frame());
+        // What was none may be one later.
+        let found = Code::read(&memory, &layout?, code)?.frame();
         if self.known.len() >= KNOWN_MAX {
             self.known.clear();
         }
         self.known.insert(code, found.clone());
-        found
+        Some(found)
     }
 }
 
