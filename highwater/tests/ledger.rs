@@ -331,7 +331,7 @@ fn the_log_verb_from_add_to_status() {
     );
     let json: serde_json::Value =
         serde_json::from_str(&log(&["--json"]).expect("JSON")).expect("JSON");
-    assert_eq!(json["schema"], "highwater.ledger/1");
+    assert_eq!(json["schema"], "highwater.ledger/2");
     assert_eq!(json["entries"][0]["verify"][1]["outcome"], "passed");
     let document = log(&["--format", "md"]).expect("Markdown");
     assert!(

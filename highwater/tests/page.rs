@@ -100,6 +100,7 @@ fn render(run: &Run) -> String {
     let extras = Extras {
         ledger: Some("2026-11-18 relay: the growth is a leak, not fragmentation.".to_string()),
         reproduce: vec!["highwater run experiments/relay.toml --set seed=7".to_string()],
+        score: None,
     };
     html::render(&Report::build(run, &verdict, extras))
 }

@@ -12,6 +12,7 @@ use series::estimate::Estimate;
 use verdict::arm::ArmVerdict;
 use verdict::cost::ArmCost;
 use verdict::pair::PairVerdict;
+use verdict::run::predicted::Outcome;
 use verdict::run::{ArmRow, RunVerdict};
 
 /// Name and version of the form.
@@ -51,6 +52,7 @@ pub fn value(report: &Report) -> Value {
         "end": s.end,
         "arms": verdict.arms.iter().map(|row| arm(report, row)).collect::<Vec<_>>(),
         "pairs": verdict.pairs.iter().map(pair).collect::<Vec<_>>(),
+        "predictions": verdict.predictions.iter().map(prediction).collect::<Vec<_>>(),
         "checks": verdict.checks,
         "findings": verdict.findings,
         "learnings": verdict.learnings,
@@ -184,6 +186,20 @@ fn costs(object: &mut Map<String, Value>, cost: &ArmCost) {
     if let Some(stalls) = &cost.stalls {
         object.insert("stalls".to_string(), super::stall::arms::json(stalls));
     }
+}
+
+fn prediction(outcome: &Outcome) -> Value {
+    let mut object = Map::new();
+    object.insert("arm".to_string(), json!(outcome.arm));
+    object.insert("outcome".to_string(), json!(outcome.place().word()));
+    object.insert("why".to_string(), json!(outcome.why));
+    object.insert("over_s".to_string(), json!(outcome.over_s));
+    object.insert("processes_count".to_string(), json!(outcome.processes));
+    let predicted = Some(outcome.predicted);
+    estimate(&mut object, "predicted_rss_anon", "bytes", predicted);
+    estimate(&mut object, "measured_rss_anon", "bytes", outcome.measured);
+    object.insert("error_share".to_string(), json!(outcome.error()));
+    Value::Object(object)
 }
 
 fn pair(pair: &PairVerdict) -> Value {

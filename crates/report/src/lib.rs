@@ -28,6 +28,7 @@ pub mod openmetrics;
 pub mod overhead;
 pub mod pictures;
 pub mod plot;
+pub mod predictions;
 pub mod stall;
 pub mod text;
 pub mod visible;
@@ -70,6 +71,8 @@ pub struct Report {
 pub struct Extras {
     /// The ledger's entry on this run, plain text.
     pub ledger: Option<String>,
+    /// How often predictions came true, over the whole ledger; `None` where this run had none.
+    pub score: Option<String>,
     /// Command lines that repeat the experiment.
     pub reproduce: Vec<String>,
 }

@@ -9,7 +9,7 @@ use anyhow::Context;
 use super::exit;
 pub use super::out::print;
 use super::out::say;
-use record::ledger::{Attempt, Entry, Ledger, Outcome, Status, Step, render};
+use record::ledger::{Attempt, Entry, Ledger, Outcome, Predicted, Score, Status, Step, render};
 use record::{Folder, ReadOptions, Reader};
 use report::{Extras, Report, html, json, text};
 use units::wording::shell_word;
@@ -43,7 +43,8 @@ pub fn conclude(folder: &Folder, runs: &Path, output: &Output) -> anyhow::Result
         );
     });
     let ledger = entry.as_ref().ok().map(render::text);
-    let report = judged.report(ledger);
+    let mut report = judged.report(ledger);
+    report.extras.score = score(&report.verdict, &ledger_of(runs));
     let page = write_page(folder, &report);
     if output.json {
         print(&json::render(&report))?;
@@ -78,8 +79,12 @@ impl Judged {
     pub fn report(&self, ledger: Option<String>) -> Report {
         let frozen = self.run.folder.join("experiment.toml");
         let file = shell_word(&frozen.to_string_lossy());
-        let reproduce = vec![format!("highwater run {file}")];
-        Report::build(&self.run, &self.verdict, Extras { ledger, reproduce })
+        let extras = Extras {
+            ledger,
+            reproduce: vec![format!("highwater run {file}")],
+            score: None,
+        };
+        Report::build(&self.run, &self.verdict, extras)
     }
 }
 
@@ -106,7 +111,32 @@ fn enter(judged: &Judged, folder: &Path) -> anyhow::Result<Entry> {
         entry.learnings.clone_from(&verdict.learnings);
         entry.verify = steps(verdict);
         entry.status = status_of(verdict);
+        entry.predictions.retain(|old| old.run != attempt.run);
+        entry.predictions.extend(predictions(&run.id, verdict));
     })?)
+}
+
+/// How often this ledger's predictions came true, for a run that has some.
+pub fn score(verdict: &RunVerdict, folder: &Path) -> Option<String> {
+    if verdict.predictions.is_empty() {
+        return None;
+    }
+    let listing = Ledger::at(folder).list().ok()?;
+    Some(Score::of(&listing.entries)?.words())
+}
+
+/// The predictions that were compared with a measurement.
+fn predictions<'a>(run: &'a str, verdict: &'a RunVerdict) -> impl Iterator<Item = Predicted> + 'a {
+    verdict.predictions.iter().filter_map(|outcome| {
+        Some(Predicted {
+            run: run.to_owned(),
+            arm: outcome.arm.clone(),
+            predicted_bytes: outcome.predicted.value as u64,
+            lo_bytes: outcome.predicted.lo as u64,
+            hi_bytes: outcome.predicted.hi as u64,
+            measured_bytes: outcome.measured?.value as u64,
+        })
+    })
 }
 
 /// The conditions of the arm to adopt, or of every arm when none is named.

@@ -5,6 +5,7 @@ mod fake;
 mod groups;
 mod hostile;
 mod killed;
+mod predicted;
 mod published;
 mod rails;
 mod scene;

@@ -192,6 +192,8 @@ struct PredictionTable {
     mean: String,
     lo: String,
     hi: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    over: Option<String>,
 }
 
 #[derive(Serialize, Default)]
@@ -402,6 +404,7 @@ fn arm_table(arm: &super::Arm) -> ArmTable<'_> {
             mean: write_bytes_exact(prediction.mean_bytes),
             lo: write_bytes_exact(prediction.lo_bytes),
             hi: write_bytes_exact(prediction.hi_bytes),
+            over: prediction.over.map(write_duration_exact),
         }),
     }
 }

@@ -229,18 +229,21 @@ pub struct Arm {
     pub command: Option<Vec<String>>,
     /// Only for `Fake`: the scripted curve, see `subject::fake`.
     pub curve: Option<String>,
-    /// What a replay predicts, to be compared with what is measured.
+    /// What a replay predicts; the verdict compares it with what is measured.
     #[serde(default)]
     pub prediction: Option<Prediction>,
 }
 
-/// Mean anonymous resident memory of a process, from its start to the end of the run: the predicted value, and between
-/// which bounds a measurement is expected. Bytes, `lo <= mean <= hi`.
+/// Mean anonymous resident memory of a process over the first part of its life: the predicted value, and between which
+/// bounds a measurement is expected. Bytes, `lo <= mean <= hi`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prediction {
     pub mean_bytes: u64,
     pub lo_bytes: u64,
     pub hi_bytes: u64,
+    /// From the start of a process on; `None`: the experiment's duration.
+    #[serde(default)]
+    pub over: Option<Duration>,
 }
 
 /// How to undo what adopting the arm did.

@@ -47,7 +47,7 @@ pub struct ReplayedArm {
     pub predicted: Predicted,
 }
 
-/// Mean anonymous resident bytes from the start of a process to the end of the run.
+/// Mean anonymous resident bytes over the first [`duration_of`] the recording of a process's life.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Predicted {
     pub mean_bytes: f64,
@@ -68,7 +68,7 @@ pub fn of_replay(facts: &ReplayFacts) -> String {
     head(&mut out, facts, &names);
     subject(&mut out, facts);
     for (arm, name) in facts.arms.iter().zip(&names) {
-        one_arm(&mut out, arm, name);
+        one_arm(&mut out, arm, name, duration_of(facts.recorded));
     }
     out
 }
@@ -159,7 +159,7 @@ fn subject(out: &mut String, facts: &ReplayFacts) {
     line(out, "");
 }
 
-fn one_arm(out: &mut String, arm: &ReplayedArm, name: &str) {
+fn one_arm(out: &mut String, arm: &ReplayedArm, name: &str, over: Duration) {
     let _ = writeln!(out, "# {}", comment(&arm.name));
     line(out, "[[arms]]");
     pair(out, "name", name);
@@ -186,10 +186,11 @@ fn one_arm(out: &mut String, arm: &ReplayedArm, name: &str) {
     } = arm.predicted;
     let _ = writeln!(
         out,
-        "prediction = {{ mean = \"{}\", lo = \"{}\", hi = \"{}\" }}",
+        "prediction = {{ mean = \"{}\", lo = \"{}\", hi = \"{}\", over = \"{}\" }}",
         bytes(mean_bytes),
         bytes(lo_bytes),
-        bytes(hi_bytes)
+        bytes(hi_bytes),
+        write_duration_exact(over)
     );
     line(out, "");
 }
@@ -313,6 +314,7 @@ mod tests {
         );
         let prediction = plan.arms[1].prediction.unwrap();
         assert_eq!(prediction.mean_bytes, (40_000_000 >> 10) << 10);
+        assert_eq!(prediction.over, Some(plan.duration));
         assert!(
             prediction.lo_bytes < prediction.mean_bytes
                 && prediction.mean_bytes < prediction.hi_bytes
@@ -339,6 +341,10 @@ mod tests {
             (
                 "prediction = { mean = \"5MiB\", lo = \"4MiB\", high = \"7MiB\", hi = \"7MiB\" }",
                 "unknown key `high`",
+            ),
+            (
+                "prediction = { mean = \"5MiB\", lo = \"4MiB\", hi = \"7MiB\", over = \"0s\" }",
+                "over` no time at all",
             ),
         ] {
             let text = text.replacen(

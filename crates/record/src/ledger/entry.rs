@@ -8,7 +8,9 @@ use experiment::file::{Check, Condition, Experiment};
 use units::{write_bytes_exact, write_duration_exact};
 
 /// Version of the file's shape, and of the JSON that `highwater log` prints.
-pub const SCHEMA: &str = "highwater.ledger/1";
+pub const SCHEMA: &str = "highwater.ledger/2";
+/// Versions that are read. The first had no predictions.
+pub const SCHEMAS_READ: &[&str] = &["highwater.ledger/1", SCHEMA];
 
 /// What was believed, what was done about it, and what came out. Empty texts and lists: not said (yet).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +48,9 @@ pub struct Entry {
     pub verify: Vec<Step>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<Attempt>,
+    /// What the experiment file predicted, and what its runs measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub predictions: Vec<Predicted>,
 }
 
 #[derive(
@@ -119,6 +124,33 @@ pub struct Attempt {
     pub words: String,
 }
 
+/// Mean anonymous resident memory of a process of one arm, predicted and then measured. Bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Predicted {
+    /// Id of the run that measured it.
+    pub run: String,
+    pub arm: String,
+    pub predicted_bytes: u64,
+    /// Where the measurement was expected.
+    pub lo_bytes: u64,
+    pub hi_bytes: u64,
+    /// Mean over the processes of the arm.
+    pub measured_bytes: u64,
+}
+
+impl Predicted {
+    /// Whether the measured mean lies within the predicted interval.
+    pub fn is_inside(&self) -> bool {
+        (self.lo_bytes..=self.hi_bytes).contains(&self.measured_bytes)
+    }
+
+    /// How much the prediction was too high, as a share of what was measured; negative: too low.
+    pub fn error(&self) -> f64 {
+        self.predicted_bytes as f64 / self.measured_bytes.max(1) as f64 - 1.0
+    }
+}
+
 impl Entry {
     /// An entry with nothing but its goal; the ledger gives it its id.
     pub fn new(date: &str, goal: &str) -> Entry {
@@ -138,6 +170,7 @@ impl Entry {
             revert: Vec::new(),
             verify: Vec::new(),
             attempts: Vec::new(),
+            predictions: Vec::new(),
         }
     }
 

@@ -7,7 +7,9 @@
 
 pub mod entry;
 pub mod render;
+pub mod score;
 pub mod store;
 
-pub use entry::{Attempt, Entry, Outcome, Status, Step};
+pub use entry::{Attempt, Entry, Outcome, Predicted, Status, Step};
+pub use score::Score;
 pub use store::{Ledger, LedgerError, Listing};

@@ -5,8 +5,10 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::entry::{Entry, SCHEMA};
+use super::entry::{Entry, Predicted, SCHEMA};
+use super::score::Score;
 use units::wording::shown;
+use units::written;
 
 /// Longest text that is shown in full; an entry is read, not scrolled.
 const TEXT_CHARS_MAX: usize = 4000;
@@ -29,6 +31,9 @@ pub fn text_list(entries: &[Entry]) -> String {
         };
         let goal = shown(&one_line(&entry.goal), GOAL_CHARS_MAX);
         let _ = writeln!(out, "{id:<width$}  {status:<9}  {attempts:<11}  {goal}");
+    }
+    if let Some(score) = Score::of(entries) {
+        let _ = writeln!(out, "\n{}", score.words());
     }
     out
 }
@@ -78,16 +83,19 @@ pub fn markdown(entries: &[Entry]) -> String {
     out
 }
 
-/// `{"schema": "highwater.ledger/1", "entries": [...]}`.
+/// `{"schema": "highwater.ledger/2", "entries": [...], "score": {...}}`; the score of these entries, null without a
+/// prediction.
 pub fn json(entries: &[Entry]) -> String {
     #[derive(Serialize)]
     struct Document<'a> {
         schema: &'static str,
         entries: &'a [Entry],
+        score: Option<Score>,
     }
     let document = Document {
         schema: SCHEMA,
         entries,
+        score: Score::of(entries),
     };
     serde_json::to_string_pretty(&document).expect("texts and lists only")
 }
@@ -131,11 +139,29 @@ fn lists(entry: &Entry) -> impl Iterator<Item = (&'static str, Vec<String>)> {
         ("Changed", entry.changed.clone()),
         ("Attempts", attempts.collect()),
         ("Verify", verify.collect()),
+        (
+            "Predictions",
+            entry.predictions.iter().map(prediction).collect(),
+        ),
         ("Learnings", entry.learnings.clone()),
         ("Revert", entry.revert.clone()),
     ]
     .into_iter()
     .filter(|(_, items)| !items.is_empty())
+}
+
+/// "[inside] jemalloc, run 2026-11-27-app: 52.5 MiB measured, 52.7 MiB [47.0, 58.6] predicted".
+fn prediction(one: &Predicted) -> String {
+    let [value, lo, hi] =
+        [one.predicted_bytes, one.lo_bytes, one.hi_bytes].map(|bytes| bytes as f64);
+    let place = if one.is_inside() { "inside" } else { "outside" };
+    format!(
+        "[{place}] {}, run {}: {} measured, {} predicted",
+        one.arm,
+        one.run,
+        written::bytes(one.measured_bytes as f64),
+        written::bytes_interval(value, lo, hi)
+    )
 }
 
 fn one_line(text: &str) -> String {

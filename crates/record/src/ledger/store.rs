@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::entry::{Attempt, Entry, SCHEMA, Status};
+use super::entry::{Attempt, Entry, SCHEMA, SCHEMAS_READ, Status};
 use units::wording::{nearest, quoted};
 
 /// Larger than any entry that people write; a file beyond is something else.
@@ -214,15 +214,17 @@ impl Ledger {
 /// Parses the text of an entry's file; `id` is the file's name.
 pub fn parse_entry(text: &str, id: &str) -> std::result::Result<Entry, String> {
     let entry: Entry = toml::from_str(text).map_err(|error| error.to_string().trim().to_owned())?;
-    if entry.schema != SCHEMA {
+    if !SCHEMAS_READ.contains(&entry.schema.as_str()) {
         return Err(format!(
-            "its schema is {}, this highwater reads {SCHEMA}",
-            quoted(&entry.schema)
+            "its schema is {}, this highwater reads {}",
+            quoted(&entry.schema),
+            SCHEMAS_READ.join(" and ")
         ));
     }
     // The name of the file counts: a copy of an entry is an entry of its own.
     Ok(Entry {
         id: id.into(),
+        schema: SCHEMA.into(),
         ..entry
     })
 }

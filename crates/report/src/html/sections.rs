@@ -7,6 +7,7 @@ use super::{numbers, swatch, visible};
 use crate::column::Column;
 use crate::heap;
 use crate::pictures;
+use crate::predictions;
 use crate::stall::arms;
 use crate::visible::visible_lines;
 use crate::{Report, event_word, is_incident, text};
@@ -287,6 +288,34 @@ pub fn events(report: &Report) -> Markup {
 pub fn stalls(report: &Report) -> Markup {
     let caption = "Busy periods held up for 1 ms or more, per process, by what held them.";
     by_arm(report, ("stalls", arms::TITLE, caption), arms::columns)
+}
+
+/// What the experiment predicted, beside what was measured; nothing without a prediction.
+pub fn predicted(report: &Report) -> Markup {
+    let outcomes = &report.verdict.predictions;
+    html! {
+        @if !outcomes.is_empty() {
+            section aria-labelledby="predicted" {
+                h2 #predicted { (predictions::TITLE) }
+                div.scroll tabindex="0" { table.stack {
+                    caption { (predictions::score(report)) }
+                    thead { tr {
+                        td {}
+                        @for title in &predictions::TITLES[1..] { th scope="col" { (title) } }
+                    } }
+                    tbody { @for outcome in outcomes {
+                        @let cells = predictions::cells(report, outcome);
+                        tr {
+                            th scope="row" { (swatch(report, &outcome.arm)) (visible(&outcome.arm)) }
+                            @for (title, cell) in predictions::TITLES.iter().zip(&cells).skip(1) {
+                                td data-title=(title) { (visible(cell)) }
+                            }
+                        }
+                    } }
+                } }
+            }
+        }
+    }
 }
 
 /// What the arms' heaps hold; nothing unless the experiment looked with a probe.

@@ -5,6 +5,7 @@ use crate::adoption::Adoption;
 use crate::groups::{Counts, Stretch, changed};
 use crate::incidents::{Incident, LISTED_MAX, incidents};
 use crate::pictures::Picture;
+use crate::predictions;
 use crate::{Report, event_word, text};
 use series::shares::SHARES;
 use units::written;
@@ -17,6 +18,25 @@ const NAMES_MAX: usize = 12;
 const STRETCHES_MAX: usize = 200;
 /// Characters of the words of an event.
 const WORDS_MAX: usize = 240;
+
+/// What the experiment predicted, beside what was measured; empty without a prediction.
+pub fn predicted(report: &Report) -> String {
+    let outcomes = &report.verdict.predictions;
+    if outcomes.is_empty() {
+        return String::new();
+    }
+    let row = |outcome| {
+        predictions::cells(report, outcome)
+            .map(|cell| escaped(&cell))
+            .to_vec()
+    };
+    let rows: Vec<Vec<String>> = outcomes.iter().map(row).collect();
+    format!(
+        "{}\n\n{}",
+        sentence(&predictions::score(report)),
+        table(&predictions::TITLES, 1, &rows)
+    )
+}
 
 /// What was done, on what.
 pub fn setup(report: &Report) -> String {

@@ -10,10 +10,11 @@ mod arms;
 use anstyle::{AnsiColor, Style};
 
 use super::visible::visible;
-use super::{Report, heap};
+use super::{Report, heap, predictions};
 use units::written;
 use verdict::check::CheckOutcome;
 use verdict::run::RunVerdict;
+use verdict::run::predicted::Place;
 
 /// Below this width arms are written as blocks instead of rows.
 pub const STACKED_BELOW: usize = 80;
@@ -54,6 +55,7 @@ pub fn render(report: &Report, width: usize) -> String {
         Some((Style::new(), format!("{}: {causes}", row.arm)))
     });
     page.section("Causes that the heap probe found", causes.collect());
+    page.section(predictions::TITLE, prediction_lines(report));
     page.section("Checks", check_lines(verdict));
     let findings = verdict
         .findings
@@ -109,6 +111,20 @@ fn facts(report: &Report) -> String {
         written::seconds(s.interval_s),
         written::seconds(s.warmup_s),
     )
+}
+
+fn prediction_lines(report: &Report) -> Vec<(Style, String)> {
+    let style = |place: Place| match place {
+        Place::Inside => GOOD,
+        Place::Below | Place::Above => BAD,
+        Place::Unknown => OPEN,
+    };
+    let lines = predictions::lines(report).into_iter();
+    let score = Some(predictions::score(report)).filter(|words| !words.is_empty());
+    lines
+        .map(|(place, words)| (style(place), words))
+        .chain(score.map(|words| (DIM, words)))
+        .collect()
 }
 
 /// The checks, a line for all arms of which the same was seen.

@@ -2,7 +2,7 @@
 //! all say the same of the same record.
 
 use super::steady::steady;
-use super::{RunVerdict, audited, conclude, heap};
+use super::{RunVerdict, audited, conclude, heap, predicted};
 use crate::Rules;
 use crate::arm;
 use crate::arm::ArmVerdict;
@@ -28,15 +28,11 @@ pub fn judge_run(run: &Run, rules: &Rules) -> RunVerdict {
     let costs = arm_costs(run, warmup);
     let checks = judge_checks(run, &arms, &costs);
     let heaps = heap::arm_heaps(run, rules);
-    conclude(
-        run,
-        &arms,
-        pairs,
-        &costs,
-        &heaps,
-        checks,
-        audited::findings(run),
-    )
+    let findings = audited::findings(run);
+    RunVerdict {
+        predictions: predicted::outcomes(run, rules),
+        ..conclude(run, &arms, pairs, &costs, &heaps, checks, findings)
+    }
 }
 
 fn against_control(arms: &[ArmVerdict], control: &str, rules: &Rules) -> Vec<PairVerdict> {

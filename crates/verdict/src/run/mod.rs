@@ -10,6 +10,7 @@ pub mod heap;
 pub mod judge;
 mod learnings;
 mod phrases;
+pub mod predicted;
 pub mod recommend;
 mod rows;
 mod standing;
@@ -48,6 +49,9 @@ pub struct RunVerdict {
     /// How the arm to adopt came out; `None` when the experiment names none.
     #[serde(default)]
     pub adopt: Option<Adopt>,
+    /// What the experiment file predicted, and what was measured.
+    #[serde(default)]
+    pub predictions: Vec<predicted::Outcome>,
     pub own: OwnCost,
 }
 
@@ -127,6 +131,7 @@ pub fn conclude(
         checks,
         findings,
         adopt,
+        predictions: Vec::new(),
         own: own_cost(run),
     };
     if let Some(stopping) = stopped::stopping(run) {

@@ -2,7 +2,7 @@
 
 mod files;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::ValueEnum;
@@ -81,7 +81,8 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<u8> {
         return samples(args, &Reader::open(&folder)?);
     }
     let judged = judge(&folder)?;
-    let report = judged.report(ledger_entry(args, &judged));
+    let mut report = judged.report(ledger_entry(args, &judged));
+    report.extras.score = conclude::score(&report.verdict, &ledger_of(runs_of(args, &judged)));
     let format = if args.json { Format::Json } else { args.format };
     let other = args.against.as_ref();
     match (other, Place::of(args, format)) {
@@ -128,10 +129,15 @@ fn compared(report: &Report, other: &Report, format: Format) -> anyhow::Result<S
     })
 }
 
+/// The folder that this run stands in.
+fn runs_of<'a>(args: &'a ReportArgs, judged: &'a Judged) -> &'a Path {
+    judged.run.folder.parent().unwrap_or(&args.runs)
+}
+
 /// The entry that has this run among its attempts.
 fn ledger_entry(args: &ReportArgs, judged: &Judged) -> Option<String> {
-    let runs = judged.run.folder.parent().unwrap_or(&args.runs);
-    let entries = Ledger::at(&ledger_of(runs)).list().ok()?.entries;
+    let ledger = Ledger::at(&ledger_of(runs_of(args, judged)));
+    let entries = ledger.list().ok()?.entries;
     let mine = |entry: &&record::ledger::Entry| {
         entry
             .attempts

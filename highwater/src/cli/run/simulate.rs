@@ -96,6 +96,7 @@ fn samples(snapshot: &mut Snapshot, target: &Target, reading: &Reading) {
         });
     };
     push(metric::RSS, reading.rss_bytes);
+    push(metric::RSS_ANON, reading.rss_bytes);
     push(metric::CPU_USER, reading.cpu_user_ns);
     push(metric::CPU_SYSTEM, reading.cpu_system_ns);
     push(metric::MINOR_FAULTS, reading.minor_faults);

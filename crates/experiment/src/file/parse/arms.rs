@@ -84,12 +84,12 @@ fn one(table: &Table, place: Place, context: &Context) -> Placed<Arm> {
     }
 }
 
-/// `prediction = { mean = "53MiB", lo = "48MiB", hi = "59MiB" }`.
+/// `prediction = { mean = "53MiB", lo = "48MiB", hi = "59MiB", over = "10m" }`.
 fn prediction(fields: &Fields, context: &Context) -> Option<Prediction> {
-    const KEYS: &[&str] = &["mean", "lo", "hi"];
+    const KEYS: &[&str] = &["mean", "lo", "hi", "over"];
     let (table, place) = fields.table("prediction")?;
     let own = Fields::new(table, place, "`prediction`", KEYS, context.faults);
-    if let Some(absent) = KEYS.iter().find(|key| !own.has(key)) {
+    if let Some(absent) = KEYS[..3].iter().find(|key| !own.has(key)) {
         let message = format!("`prediction` has no `{absent}`");
         let example = "prediction = { mean = \"53MiB\", lo = \"48MiB\", hi = \"59MiB\" }";
         context.faults.note_with_help(place, message, example);
@@ -100,12 +100,20 @@ fn prediction(fields: &Fields, context: &Context) -> Option<Prediction> {
         mean_bytes: bytes("mean")?,
         lo_bytes: bytes("lo")?,
         hi_bytes: bytes("hi")?,
+        over: own.duration("over").map(|over| over.value),
     };
     let Prediction {
         mean_bytes,
         lo_bytes,
         hi_bytes,
+        over,
     } = prediction;
+    if over.is_some_and(|over| over.is_zero()) {
+        context
+            .faults
+            .note(place, "`prediction` is `over` no time at all");
+        return None;
+    }
     if lo_bytes > mean_bytes || mean_bytes > hi_bytes {
         let message = "`prediction` has `mean` outside of `lo` to `hi`";
         context.faults.note(place, message);

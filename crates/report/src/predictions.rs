@@ -1,0 +1,117 @@
+//! What the experiment file predicted of each arm, beside what was measured: the cells and lines of every format.
+
+use crate::Report;
+use units::written;
+use units::written::MISSING;
+use verdict::run::RunVerdict;
+use verdict::run::predicted::{Outcome, Place};
+
+pub const TITLE: &str = "Predicted and measured";
+/// Above the cells of [`cells`], the arm's name first.
+pub const TITLES: [&str; 6] = [
+    "Arm",
+    "Predicted",
+    "Measured",
+    "Error",
+    "x control, predicted / measured",
+    "Outcome",
+];
+
+/// What is compared, in a sentence.
+pub fn caption(verdict: &RunVerdict) -> String {
+    let times = || verdict.predictions.iter().map(|one| one.over_s);
+    let least = times().fold(f64::INFINITY, f64::min);
+    let time = match times().all(|over_s| over_s == least) {
+        true => format!("its first {}", written::seconds(least)),
+        false => "the time that its prediction is for".to_owned(),
+    };
+    format!(
+        "Compared: the mean anonymous memory of a process over {time}; measured with its 95 % interval over processes."
+    )
+}
+
+/// One arm's row, in the order of [`TITLES`].
+pub fn cells(report: &Report, outcome: &Outcome) -> [String; 6] {
+    let p = outcome.predicted;
+    let measured = outcome.measured.map_or(MISSING.to_owned(), |m| {
+        written::bytes_interval(m.value, m.lo, m.hi)
+    });
+    [
+        outcome.arm.clone(),
+        written::bytes_interval(p.value, p.lo, p.hi),
+        measured,
+        outcome.error().map_or(MISSING.to_owned(), signed_percent),
+        ratios(report, outcome).map_or(MISSING.to_owned(), |(predicted, measured)| {
+            format!("{predicted:.2} / {measured:.2}")
+        }),
+        match outcome.why.as_str() {
+            "" => outcome.place().word().to_owned(),
+            why => format!("{}: {why}", outcome.place().word()),
+        },
+    ]
+}
+
+/// A line for each arm.
+pub fn lines(report: &Report) -> Vec<(Place, String)> {
+    let line = |outcome: &Outcome| {
+        let [arm, predicted, measured, error, _, place] = cells(report, outcome);
+        let words = match outcome.measured {
+            None => format!("{arm}: {predicted} predicted, {place}"),
+            Some(_) => {
+                let ratios = ratios(report, outcome).map(|(predicted, measured)| {
+                    let control = &report.summary.control;
+                    format!(
+                        "; against {control} {predicted:.2}x predicted, {measured:.2}x measured"
+                    )
+                });
+                format!(
+                    "{arm}: {predicted} predicted, {measured} measured: {place}, off by {error}{}",
+                    ratios.unwrap_or_default()
+                )
+            }
+        };
+        (outcome.place(), words)
+    };
+    report.verdict.predictions.iter().map(line).collect()
+}
+
+/// How many came true here, and in the ledger; empty without a prediction.
+pub fn score(report: &Report) -> String {
+    let all = &report.verdict.predictions;
+    if all.is_empty() {
+        return String::new();
+    }
+    let compared = all.iter().filter(|one| one.measured.is_some()).count();
+    let inside = all
+        .iter()
+        .filter(|one| one.place() == Place::Inside)
+        .count();
+    let here = format!(
+        "{inside} of {compared} measured means lie within the predicted interval. {}",
+        caption(&report.verdict)
+    );
+    match &report.extras.score {
+        None => here,
+        Some(score) => format!("{here} {score}"),
+    }
+}
+
+/// Memory against the control's, predicted and measured, of an arm that is not the control.
+fn ratios(report: &Report, outcome: &Outcome) -> Option<(f64, f64)> {
+    let control = &report.summary.control;
+    let reference = report
+        .verdict
+        .predictions
+        .iter()
+        .find(|one| one.arm == *control && one.arm != outcome.arm)?;
+    let predicted = outcome.predicted.value / reference.predicted.value;
+    let measured = outcome.measured?.value / reference.measured?.value;
+    let are_finite = predicted.is_finite() && measured.is_finite();
+    are_finite.then_some((predicted, measured))
+}
+
+/// "+3.4 %".
+fn signed_percent(share: f64) -> String {
+    let sign = if share < 0.0 { "-" } else { "+" };
+    format!("{sign}{}", written::percent(share.abs()))
+}

@@ -1,0 +1,126 @@
+//! Predictions of an experiment file, compared with what its run measures, and kept in the ledger.
+
+use super::scene::Scene;
+
+/// Flat arms of 64, 50 and 64 MiB, one that fills, and one of which nothing is predicted. The third is killed early.
+const EXPERIMENT: &str = r#"
+name = "predicted"
+hypothesis = "b needs less"
+control = "a"
+replicas = 3
+duration = "30m"
+interval = "10s"
+[subject]
+kind = "fake"
+[[arms]]
+name = "a"
+curve = "64MiB + noise 1%"
+prediction = { mean = "62MiB", lo = "58MiB", hi = "68MiB" }
+[[arms]]
+name = "b"
+curve = "50MiB + noise 1%"
+prediction = { mean = "32MiB", lo = "30MiB", hi = "34MiB" }
+[[arms]]
+name = "short"
+curve = "64MiB + crash at 2m"
+prediction = { mean = "64MiB", lo = "60MiB", hi = "70MiB" }
+[[arms]]
+name = "steps"
+curve = "20MiB + step 100MiB at 10m"
+prediction = { mean = "20MiB", lo = "18MiB", hi = "22MiB", over = "8m" }
+[[arms]]
+name = "free"
+curve = "64MiB"
+"#;
+
+fn json(scene: &Scene, arguments: &[&str]) -> serde_json::Value {
+    let said = scene.highwater(arguments);
+    serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {said:?}"))
+}
+
+#[test]
+fn predictions_are_compared_and_the_ledger_keeps_the_score() {
+    let scene = Scene::new();
+    let said = scene.run(EXPERIMENT, &[]);
+    let lines = [
+        "a: 62.0 MiB [58.0, 68.0] predicted, 64.",
+        "MiB [", // with an interval over processes
+        "measured: inside, off by -3",
+        "b: 32.0 MiB [30.0, 34.0] predicted, 50.",
+        "measured: above, off by -36",
+        "; against a 0.52x predicted, 0.78x measured",
+        "short: 64.0 MiB [60.0, 70.0] predicted, unknown: the prediction is for the first 30 min of a process",
+        "steps: 20.0 MiB [18.0, 22.0] predicted, 20.0 MiB",
+        "2 of 3 measured means lie within the predicted interval.",
+        "Predictions in this ledger: 2 of 3 measured means",
+    ];
+    let flat = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in lines {
+        assert!(flat.contains(words), "no {words:?} in:\n{}", said.out);
+    }
+    assert!(!flat.contains("free: "), "{}", said.out);
+
+    let log = json(&scene, &["log", "--json"]);
+    let entry = &log["entries"][0]["predictions"];
+    assert_eq!(entry.as_array().map(Vec::len), Some(3), "{entry}");
+    assert_eq!(log["score"]["compared_count"], 3);
+    assert_eq!(log["score"]["inside_count"], 2);
+    let listed = scene.highwater(&["log"]).out;
+    assert!(listed.contains("2 of 3 measured means"), "{listed}");
+
+    let run = scene.record().id;
+    let reported = json(&scene, &["report", &run, "--json"]);
+    let outcomes = reported["predictions"].as_array().expect("predictions");
+    let words: Vec<&str> = outcomes
+        .iter()
+        .filter_map(|one| one["outcome"].as_str())
+        .collect();
+    assert_eq!(words, ["inside", "above", "unknown", "inside"]);
+    assert_eq!(outcomes[3]["over_s"], 480.0);
+    let error = outcomes[1]["error_share"].as_f64().expect("an error");
+    assert!((error + 0.36).abs() < 0.01, "{error}");
+    for format in ["md", "html"] {
+        let text = scene.highwater(&["report", &run, "--format", format]).out;
+        for words in [
+            "Predicted and measured",
+            "0.52 / 0.78",
+            "2 of 3 measured means",
+        ] {
+            assert!(text.contains(words), "no {words:?} in {format}:\n{text}");
+        }
+    }
+}
+
+#[test]
+fn what_predicts_nothing_says_nothing_of_it() {
+    let scene = Scene::new();
+    let text: String = EXPERIMENT
+        .lines()
+        .filter(|line| !line.starts_with("prediction"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let said = scene.run(&text, &[]);
+    assert!(!said.out.contains("Predict"), "{said:?}");
+    assert!(json(&scene, &["log", "--json"])["score"].is_null());
+    let run = scene.record().id;
+    for format in ["md", "html"] {
+        let text = scene.highwater(&["report", &run, "--format", format]).out;
+        assert!(!text.contains("Predicted and measured"), "{format}");
+    }
+}
+
+#[test]
+fn an_entry_of_the_first_version_is_read_and_written_as_the_second() {
+    let scene = Scene::new();
+    let folder = scene.folder.path().join("ledger");
+    std::fs::create_dir(&folder).expect("a folder");
+    let old = "schema = \"highwater.ledger/1\"\nid = \"old\"\ndate = \"2026-11-21\"\nstatus = \"active\"\ngoal = \"g\"\n";
+    std::fs::write(folder.join("old.toml"), old).expect("an entry");
+    let log = json(&scene, &["log", "--json"]);
+    assert_eq!(log["entries"][0]["schema"], "highwater.ledger/2");
+    assert!(log["score"].is_null());
+    let said = scene.highwater(&["log", "attempt", "old", "again"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let text = std::fs::read_to_string(folder.join("old.toml")).expect("an entry");
+    assert!(text.contains("highwater.ledger/2"), "{text}");
+}
