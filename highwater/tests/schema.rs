@@ -146,7 +146,9 @@ fn run_and_report() {
     let plan = "name = \"fake\"\ncontrol = \"steady\"\nadopt = \"steady\"\nduration = \"10m\"\nreplicas = 2\n\
         [subject]\nkind = \"fake\"\n\
         [[arms]]\nname = \"steady\"\ncurve = \"64MiB + noise 1% + latency 2ms + pause 40ms every 15s\"\n\
+        prediction = { mean = \"60MiB\", lo = \"50MiB\", hi = \"70MiB\" }\n\
         [[arms]]\nname = \"leaks\"\ncurve = \"64MiB + 80KiB/s + noise 1%\"\n\
+        prediction = { mean = \"60MiB\", lo = \"50MiB\", hi = \"70MiB\", over = \"life\" }\n\
         [[verify]]\ntrend = [\"flat\", \"plateauing\"]\n\
         [[guard]]\nrss_max = \"100MiB\"\narm = \"leaks\"\n";
     let (folder, _) = folder_with("fake.toml", plan);

@@ -19,11 +19,12 @@ pub const TITLES: [&str; 6] = [
 
 /// What is compared, in a sentence.
 pub fn caption(verdict: &RunVerdict) -> String {
-    let times = || verdict.predictions.iter().map(|one| one.over_s);
-    let least = times().fold(f64::INFINITY, f64::min);
-    let time = match times().all(|over_s| over_s == least) {
-        true => format!("its first {}", written::seconds(least)),
-        false => "the time that its prediction is for".to_owned(),
+    let all = &verdict.predictions;
+    let first = all.first().and_then(|one| one.over_s);
+    let time = match (all.iter().all(|one| one.over_s == first), first) {
+        (true, Some(over_s)) => format!("its first {}", written::seconds(over_s)),
+        (true, None) => "its whole life".to_owned(),
+        (false, _) => "the time that its prediction is for".to_owned(),
     };
     format!(
         "Compared: the mean anonymous memory of a process over {time}; measured with its 95 % interval over processes."

@@ -17,6 +17,9 @@ use crate::header::{self, Facts, u16_at, u32_at, u64_at};
 use crate::samples::{parse_alive, parse_ended, parse_facts, parse_samples};
 use crate::ticks::Scale;
 
+/// Fact of a trace whose program came to its end by itself, with exit code 0.
+pub const ENDED: &str = "ended";
+
 /// Threads of a trace that are read; real programs have tens of thousands at most.
 const THREADS_MAX: usize = 1 << 20;
 /// Chunks of a trace that are read: 4 GiB in the smallest.
@@ -120,6 +123,11 @@ impl Trace {
     /// What is known under a name.
     pub fn about(&self, name: &str) -> Option<&str> {
         self.about.get(name).map(String::as_str)
+    }
+
+    /// Whether it is of the whole life of a program that came to its end by itself.
+    pub fn is_whole_life(&self) -> bool {
+        self.facts.stopped().is_none() && self.about(ENDED).is_some()
     }
 
     fn take(&mut self, found: &[Found]) {

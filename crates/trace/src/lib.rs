@@ -26,7 +26,7 @@ mod summary;
 mod ticks;
 mod write;
 
-pub use chunks::{ThreadChunks, Trace};
+pub use chunks::{ENDED, ThreadChunks, Trace};
 pub use cut::{Window, cut};
 pub use damage::Damage;
 pub use error::TraceError;

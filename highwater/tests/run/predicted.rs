@@ -49,7 +49,8 @@ fn predictions_are_compared_and_the_ledger_keeps_the_score() {
         "b: 32.0 MiB [30.0, 34.0] predicted, 50.",
         "measured: above, off by -36",
         "; against a 0.52x predicted, 0.78x measured",
-        "short: 64.0 MiB [60.0, 70.0] predicted, unknown: the prediction is for the first 30 min of a process",
+        "short: 64.0 MiB [60.0, 70.0] predicted, unknown: the prediction is for the first 30 min of a process; it was \
+         sampled from 0 s to 1 min 50 s of its life",
         "steps: 20.0 MiB [18.0, 22.0] predicted, 20.0 MiB",
         "2 of 3 measured means lie within the predicted interval.",
         "Predictions in this ledger: 2 of 3 measured means",
@@ -123,4 +124,40 @@ fn an_entry_of_the_first_version_is_read_and_written_as_the_second() {
     assert_eq!(said.code, 0, "{said:?}");
     let text = std::fs::read_to_string(folder.join("old.toml")).expect("an entry");
     assert!(text.contains("highwater.ledger/2"), "{text}");
+}
+
+#[test]
+fn a_program_that_ends_by_itself_is_compared_over_its_life() {
+    let scene = Scene::new();
+    let text = EXPERIMENT
+        .lines()
+        .filter(|line| !line.starts_with("prediction"))
+        .map(|line| match line.strip_prefix("curve = \"") {
+            Some(_) => "curve = \"64MiB + exit at 12m\"\nprediction = { mean = \"62MiB\", lo = \"58MiB\", hi = \
+                        \"68MiB\", over = \"life\" }",
+            None => line,
+        })
+        .map(|line| format!("{line}\n"))
+        .collect::<String>();
+    let said = scene.run(&text, &[]);
+    let flat = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        flat.contains("5 of 5 measured means lie within the predicted interval")
+            && flat.contains("over its whole life"),
+        "{said:?}"
+    );
+    // Its end is none that came too early.
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(!flat.contains("ended early"), "{said:?}");
+}
+
+#[test]
+fn a_process_that_was_stopped_has_no_whole_life() {
+    let scene = Scene::new();
+    let life = EXPERIMENT.replace("hi = \"68MiB\" }", "hi = \"68MiB\", over = \"life\" }");
+    let said = scene.run(&life, &[]);
+    let flat = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = "a: 62.0 MiB [58.0, 68.0] predicted, unknown: the prediction is for the whole life of a process; none \
+                 ended by itself";
+    assert!(flat.contains(words), "{said:?}");
 }

@@ -110,3 +110,36 @@ fn a_part_of_a_trace_is_a_trace() {
             .contains("libc.so")
     );
 }
+
+/// The way of a person who wants it proved: record, replay, run, and the ledger's score.
+#[test]
+fn predictions_of_a_replay_are_proved_by_a_run() {
+    let Some((folder, program)) = ready("steady.c") else {
+        return;
+    };
+    let run = |words: &[&str]| run(folder.path(), words);
+    let words = ["record", "-q", "--out", "s.hwt", "--", &program, "2500", "0"];
+    assert_eq!(run(&words).status.code(), Some(0));
+    let words = "replay s.hwt -q --allocators glibc --set glibc:MALLOC_ARENA_MAX=1 --repeat 2 --budget 0s --experiment \
+                 proof.toml";
+    let replayed = run(&words.split(' ').collect::<Vec<_>>());
+    assert_eq!(replayed.status.code(), Some(0), "{}", text(&replayed));
+    let written = std::fs::read_to_string(folder.path().join("proof.toml")).expect("the experiment");
+    assert!(written.contains("over = \"life\""), "{written}");
+
+    let proved = run(&["run", "proof.toml", "--json", "--quiet"]);
+    let report = serde_json::from_str::<Value>(&text(&proved));
+    let report = report.unwrap_or_else(|_| panic!("{}", errors(&proved)));
+    let outcomes = report["predictions"].as_array().expect("predictions");
+    assert_eq!(outcomes.len(), 2, "{outcomes:?}");
+    for outcome in outcomes {
+        assert_eq!(outcome["outcome"], "inside", "{outcome}");
+        assert_eq!(outcome["processes_count"], 2, "{outcome}");
+    }
+    let again = run(&["replay", "s.hwt", "-q", "--allocators", "glibc", "--repeat", "1", "--budget", "0s"]);
+    assert!(
+        text(&again).contains("Predictions in this ledger: 2 of 2 measured means"),
+        "{}",
+        text(&again)
+    );
+}

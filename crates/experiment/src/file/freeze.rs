@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::redact::redact_experiment;
 use super::signal::signal_name;
 use super::{
-    AttachGroup, BackingPlan, Check, Condition, Experiment, LoadPer, LoadPlan, Ready, Restart,
-    Stop, SubjectKind, SubjectPlan, Trend,
+    AttachGroup, BackingPlan, Check, Condition, Experiment, LIFE, LoadPer, LoadPlan, Over, Ready,
+    Restart, Stop, SubjectKind, SubjectPlan, Trend,
 };
 use units::{write_bytes_exact, write_duration_exact};
 
@@ -404,7 +404,11 @@ fn arm_table(arm: &super::Arm) -> ArmTable<'_> {
             mean: write_bytes_exact(prediction.mean_bytes),
             lo: write_bytes_exact(prediction.lo_bytes),
             hi: write_bytes_exact(prediction.hi_bytes),
-            over: prediction.over.map(write_duration_exact),
+            over: match prediction.over {
+                Over::Run => None,
+                Over::First(time) => Some(write_duration_exact(time)),
+                Over::Life => Some(LIFE.to_owned()),
+            },
         }),
     }
 }

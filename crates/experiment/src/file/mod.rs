@@ -241,9 +241,22 @@ pub struct Prediction {
     pub mean_bytes: u64,
     pub lo_bytes: u64,
     pub hi_bytes: u64,
-    /// From the start of a process on; `None`: the experiment's duration.
     #[serde(default)]
-    pub over: Option<Duration>,
+    pub over: Over,
+}
+
+/// How a file writes [`Over::Life`].
+pub(crate) const LIFE: &str = "life";
+
+/// The part of a process's life that a prediction is for, from its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub enum Over {
+    /// The experiment's duration.
+    #[default]
+    Run,
+    First(Duration),
+    /// Until it ends by itself.
+    Life,
 }
 
 /// How to undo what adopting the arm did.

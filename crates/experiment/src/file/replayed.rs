@@ -7,10 +7,14 @@ use std::time::Duration;
 
 use super::draft::{comment, entry, line, list, literal, pair};
 use super::redact::REDACTED;
+use super::{LIFE, Over};
 use units::{write_bytes_exact, write_duration_exact, written};
 
 /// Share of the recorded time that the experiment takes: a program that ends by itself is stopped before.
 const LENGTH_SHARE: f64 = 0.9;
+/// The longest that a program which ends by itself is waited for: copies side by side share the processors.
+const LIFE_FACTOR: u32 = 12;
+const LIFE_MIN: Duration = Duration::from_secs(60);
 /// Shorter than this nothing can be sampled.
 const LENGTH_MIN: Duration = Duration::from_secs(1);
 /// Snapshots of a run, unless they would come more often than the shortest or less often than the longest interval.
@@ -32,6 +36,8 @@ pub struct ReplayFacts {
     /// Variables that the program itself needs.
     pub environment: Vec<(String, String)>,
     pub recorded: Duration,
+    /// The whole life of a program that comes to its end by itself was recorded.
+    pub is_whole_life: bool,
     /// The recorded arm first.
     pub arms: Vec<ReplayedArm>,
 }
@@ -47,7 +53,8 @@ pub struct ReplayedArm {
     pub predicted: Predicted,
 }
 
-/// Mean anonymous resident bytes over the first [`duration_of`] the recording of a process's life.
+/// Mean anonymous resident bytes of a process over its life, or over its first [`duration_of`] the recording where it
+/// does not end by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Predicted {
     pub mean_bytes: f64,
@@ -55,7 +62,7 @@ pub struct Predicted {
     pub hi_bytes: f64,
 }
 
-/// How long an experiment is, that follows a recording of this length.
+/// How long an experiment is that follows a recording of this length, of a program that goes on.
 pub fn duration_of(recorded: Duration) -> Duration {
     let tenths = (recorded.as_secs_f64() * LENGTH_SHARE * 10.0).floor();
     Duration::from_secs_f64(tenths / 10.0).max(LENGTH_MIN)
@@ -68,7 +75,7 @@ pub fn of_replay(facts: &ReplayFacts) -> String {
     head(&mut out, facts, &names);
     subject(&mut out, facts);
     for (arm, name) in facts.arms.iter().zip(&names) {
-        one_arm(&mut out, arm, name, duration_of(facts.recorded));
+        one_arm(&mut out, arm, name, over(facts));
     }
     out
 }
@@ -86,16 +93,34 @@ fn head(out: &mut String, facts: &ReplayFacts, names: &[String]) {
     pair(out, "evidence", &format!("a replay of {trace}"));
     pair(out, "control", names.first().map_or("", String::as_str));
     line(out, "replicas = 2");
-    let duration = duration_of(facts.recorded);
-    let interval = (duration / SNAPSHOTS).clamp(INTERVAL_MIN, INTERVAL_MAX);
+    let part = duration_of(facts.recorded);
+    let interval = (part / SNAPSHOTS).clamp(INTERVAL_MIN, INTERVAL_MAX);
     let interval = Duration::from_millis(interval.as_millis() as u64);
-    line(
-        out,
-        "# Nine tenths of the recording; the predictions are for this time, from the start on.",
-    );
+    let (why, duration) = match facts.is_whole_life {
+        true => (
+            "# The program ends by itself, and the run with it; side by side it may take far longer.",
+            LIFE_MIN.max(part * LIFE_FACTOR),
+        ),
+        false => (
+            "# Nine tenths of the recording; the predictions are for this time, from the start on.",
+            part,
+        ),
+    };
+    line(out, why);
     pair(out, "duration", &write_duration_exact(duration));
     pair(out, "interval", &write_duration_exact(interval));
+    if facts.is_whole_life {
+        pair(out, "warmup", "0s");
+    }
     line(out, "");
+}
+
+/// What the predictions are for.
+fn over(facts: &ReplayFacts) -> Over {
+    match facts.is_whole_life {
+        true => Over::Life,
+        false => Over::First(duration_of(facts.recorded)),
+    }
 }
 
 fn hypothesis(facts: &ReplayFacts) -> String {
@@ -159,7 +184,7 @@ fn subject(out: &mut String, facts: &ReplayFacts) {
     line(out, "");
 }
 
-fn one_arm(out: &mut String, arm: &ReplayedArm, name: &str, over: Duration) {
+fn one_arm(out: &mut String, arm: &ReplayedArm, name: &str, over: Over) {
     let _ = writeln!(out, "# {}", comment(&arm.name));
     line(out, "[[arms]]");
     pair(out, "name", name);
@@ -190,7 +215,10 @@ fn one_arm(out: &mut String, arm: &ReplayedArm, name: &str, over: Duration) {
         bytes(mean_bytes),
         bytes(lo_bytes),
         bytes(hi_bytes),
-        write_duration_exact(over)
+        match over {
+            Over::First(time) => write_duration_exact(time),
+            Over::Run | Over::Life => LIFE.to_owned(),
+        }
     );
     line(out, "");
 }
@@ -271,6 +299,7 @@ mod tests {
             directory: Some("/srv/a b".to_owned()),
             environment: vec![("PYTHONMALLOC".to_owned(), "malloc".to_owned())],
             recorded: Duration::from_millis(15_700),
+            is_whole_life: false,
             arms: vec![
                 arm("glibc", Some("glibc"), &[], 5e7),
                 arm(
@@ -314,7 +343,7 @@ mod tests {
         );
         let prediction = plan.arms[1].prediction.unwrap();
         assert_eq!(prediction.mean_bytes, (40_000_000 >> 10) << 10);
-        assert_eq!(prediction.over, Some(plan.duration));
+        assert_eq!(prediction.over, Over::First(plan.duration));
         assert!(
             prediction.lo_bytes < prediction.mean_bytes
                 && prediction.mean_bytes < prediction.hi_bytes
@@ -344,7 +373,7 @@ mod tests {
             ),
             (
                 "prediction = { mean = \"5MiB\", lo = \"4MiB\", hi = \"7MiB\", over = \"0s\" }",
-                "over` no time at all",
+                "`over` is no time at all",
             ),
         ] {
             let text = text.replacen(
@@ -358,7 +387,22 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_ends_is_stopped_before() {
+    fn a_program_that_ends_by_itself_is_compared_over_its_life() {
+        let facts = ReplayFacts {
+            is_whole_life: true,
+            ..facts()
+        };
+        let parse = |text: &str| parse_experiment(text, "a.toml", Path::new("/"), &[], &|_| Ok(()));
+        let plan = parse(&of_replay(&facts)).unwrap();
+        assert_eq!(plan.warmup, Duration::ZERO);
+        assert!(plan.duration > 4 * facts.recorded);
+        assert_eq!(plan.arms[1].prediction.unwrap().over, Over::Life);
+        let again = parse(&crate::file::freeze(&plan)).unwrap();
+        assert_eq!(plan.arms, again.arms);
+    }
+
+    #[test]
+    fn a_program_that_goes_on_is_stopped_before() {
         assert_eq!(duration_of(Duration::from_secs(10)), Duration::from_secs(9));
         assert_eq!(
             duration_of(Duration::from_millis(300)),

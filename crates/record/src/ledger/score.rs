@@ -111,8 +111,8 @@ mod tests {
         assert!((score.inside_lo_share - 0.5958).abs() < 1e-3, "{score:?}");
         assert!((score.inside_hi_share - 0.9821).abs() < 1e-3, "{score:?}");
         assert_eq!(score.error_median_share, 0.0);
-        let sentence = "Predictions in this ledger: 9 of 10 measured means lie within their interval (90.0 % [59.6 %, \
-                        98.2 %]), median error 0.00 %.";
+        let sentence = "Predictions in this ledger: 9 of 10 measured means lie within their interval (90 % [59.6 %, \
+                        98.2 %]), median error 0 %.";
         assert_eq!(score.words(), sentence);
     }
 

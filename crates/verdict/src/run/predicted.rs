@@ -2,14 +2,18 @@
 //!
 //! In: a run whose arms carry a [`Prediction`]. Out: an [`Outcome`] for each of them. Called by: [`super::judge`].
 
-use experiment::file::{Arm, Prediction};
-use observe::metric;
-use record::run::Run;
-use serde::{Deserialize, Serialize};
-use series::arms::arm_series;
-use series::estimate::Estimate;
-use series::series::{Point, Series};
+use std::cmp::Ordering;
 use std::time::Duration;
+
+use experiment::file::{Over, Prediction};
+use observe::metric;
+use observe::metric::Metric;
+use observe::snapshot::{Event, EventKind, TimeNs};
+use record::run::{Process, Run};
+use serde::{Deserialize, Serialize};
+use series::arms::{incarnation_points, seconds_between, subjects};
+use series::estimate::Estimate;
+use series::series::Point;
 use units::written;
 
 use crate::Rules;
@@ -19,14 +23,16 @@ use crate::arm::across;
 /// time than the interval of a prediction (10 %) is of its mean.
 const FIRST_SHARE: f64 = 0.05;
 const LAST_SHARE: f64 = 0.95;
+/// A process that waits for a CPU for more of its time gets less far than the prediction assumes; same reason.
+const STARVED_SHARE: f64 = 0.1;
 
 /// The prediction of one arm, and what came of it. Mean anonymous resident bytes of a process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub arm: String,
     pub predicted: Estimate,
-    /// Seconds of a process's life, from its start, that the prediction is for.
-    pub over_s: f64,
+    /// Seconds of a process's life, from its start, that the prediction is for; `None`: all of it.
+    pub over_s: Option<f64>,
     /// Mean over processes, with an interval over processes; `None`: [`Outcome::why`] says why.
     pub measured: Option<Estimate>,
     /// Processes that were sampled over that time.
@@ -80,47 +86,29 @@ impl Outcome {
 /// Every arm that has a prediction, in the experiment's order.
 pub fn outcomes(run: &Run, rules: &Rules) -> Vec<Outcome> {
     let planned = run.experiment.arms.iter();
-    let predicted: Vec<(&Arm, Prediction)> = planned
-        .filter_map(|arm| Some((arm, arm.prediction?)))
-        .collect();
-    if predicted.is_empty() {
-        return Vec::new();
-    }
-    let series = arm_series(run, metric::RSS_ANON.name, Duration::ZERO);
-    let of_arm = |name: &str| {
-        let replicas = series.iter().filter(|one| one.arm == name);
-        replicas
-            .flat_map(|one| &one.replicas)
-            .flat_map(|replica| &replica.incarnations)
-            .collect::<Vec<&Series>>()
-    };
-    predicted
-        .into_iter()
-        .map(|(arm, prediction)| {
-            let over = prediction.over.unwrap_or(run.experiment.duration);
-            outcome(&arm.name, prediction, over, &of_arm(&arm.name), rules)
-        })
+    planned
+        .filter_map(|arm| Some(outcome(run, &arm.name, arm.prediction?, rules)))
         .collect()
 }
 
-fn outcome(
-    arm: &str,
-    prediction: Prediction,
-    over: Duration,
-    incarnations: &[&Series],
-    rules: &Rules,
-) -> Outcome {
-    let over_s = over.as_secs_f64();
-    let means: Vec<Estimate> = incarnations
-        .iter()
-        .filter_map(|one| mean(&one.points, over_s))
-        .map(|value| Estimate {
-            value,
-            lo: value,
-            hi: value,
-        })
+fn outcome(run: &Run, arm: &str, prediction: Prediction, rules: &Rules) -> Outcome {
+    let over_s = match prediction.over {
+        Over::Run => Some(run.experiment.duration.as_secs_f64()),
+        Over::First(time) => Some(time.as_secs_f64()),
+        Over::Life => None,
+    };
+    let replicas = subjects(run, arm);
+    let means: Vec<Result<f64, Unseen>> = replicas
+        .values()
+        .flatten()
+        .map(|process| of_process(run, process, over_s))
         .collect();
-    let measured = across(&means, rules);
+    let seen: Vec<Estimate> = means.iter().flatten().map(|mean| exact(*mean)).collect();
+    let measured = across(&seen, rules);
+    let unseen = means
+        .into_iter()
+        .filter_map(Result::err)
+        .max_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
     Outcome {
         arm: arm.to_owned(),
         predicted: Estimate {
@@ -130,44 +118,126 @@ fn outcome(
         },
         over_s,
         measured,
-        processes: means.len() as u32,
+        processes: seen.len() as u32,
         why: match measured {
             Some(_) => String::new(),
-            None => unseen(incarnations, over_s),
+            None => unseen.unwrap_or(Unseen::Nothing).words(over_s),
         },
     }
 }
 
-/// Mean over the first `over_s` of a process's life; `None` when its samples do not reach over them.
-fn mean(points: &[Point], over_s: f64) -> Option<f64> {
-    let within: Vec<&Point> = points.iter().filter(|point| point.t_s <= over_s).collect();
-    let (first, last) = (within.first()?, within.last()?);
-    if first.t_s > FIRST_SHARE * over_s || last.t_s < LAST_SHARE * over_s {
-        return None;
+fn exact(value: f64) -> Estimate {
+    Estimate {
+        value,
+        lo: value,
+        hi: value,
+    }
+}
+
+/// Why the mean of a process is none to compare; what comes later says more.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+enum Unseen {
+    Nothing,
+    /// First and last sample, seconds of its life.
+    Part(f64, f64),
+    /// It did not end by itself.
+    Stopped,
+    /// Share of its time that it waited for a CPU.
+    Starved(f64),
+}
+
+impl Unseen {
+    fn words(self, over_s: Option<f64>) -> String {
+        let over = over_s.map_or("whole life".to_owned(), |over_s| {
+            format!("first {}", written::seconds(over_s))
+        });
+        match self {
+            Unseen::Nothing => "no anonymous memory of its processes was sampled".to_owned(),
+            Unseen::Part(from, to) => format!(
+                "the prediction is for the {over} of a process; it was sampled from {} to {} of its life",
+                written::seconds(from),
+                written::seconds(to),
+            ),
+            Unseen::Stopped => {
+                "the prediction is for the whole life of a process; none ended by itself".to_owned()
+            }
+            Unseen::Starved(share) => format!(
+                "its processes waited for a CPU for {} of their time and got less far than the prediction assumes: \
+                 run fewer arms or replicas at once",
+                written::percent(share)
+            ),
+        }
+    }
+}
+
+/// Mean anonymous memory over the first `over_s` of a process's life, or over all of it.
+fn of_process(run: &Run, process: &Process, over_s: Option<f64>) -> Result<f64, Unseen> {
+    let points = |metric: Metric| incarnation_points(process, metric.name, Duration::ZERO);
+    let memory = points(metric::RSS_ANON);
+    let Some(over_s) = over_s else {
+        let ended =
+            |event: &&Event| event.process == Some(process.id) && event.kind == EventKind::Exited;
+        return match run.events.iter().find(ended) {
+            // A slower process takes longer over all of its phases, and has the same mean.
+            Some(_) => mean(&memory, None),
+            None => Err(Unseen::Stopped),
+        };
+    };
+    let cpu_s =
+        [metric::CPU_USER, metric::CPU_SYSTEM].map(|metric| spent_s(process, metric, over_s));
+    let starved = starved_share(
+        cpu_s.into_iter().sum(),
+        spent_s(process, metric::RUN_DELAY, over_s),
+        over_s,
+    );
+    let mean = mean(&memory, Some(over_s))?;
+    match starved > STARVED_SHARE {
+        true => Err(Unseen::Starved(starved)),
+        false => Ok(mean),
+    }
+}
+
+/// Of `over_s`, the share for which the process did not get on because others had the CPUs. `delay_s`: for how long its
+/// threads together waited for one. Where more than one thread is ready, each second of waiting is that much less than a
+/// second of delay.
+fn starved_share(cpu_s: f64, delay_s: f64, over_s: f64) -> f64 {
+    delay_s / (cpu_s + delay_s).max(over_s)
+}
+
+/// Seconds that a counter of nanoseconds rose by in the first `over_s` of a process's life.
+fn spent_s(process: &Process, metric: Metric, over_s: f64) -> f64 {
+    let readings = process
+        .samples
+        .get(metric.name)
+        .map_or(&[][..], Vec::as_slice);
+    let until = |reading: &&(TimeNs, f64)| seconds_between(process.started, reading.0) <= over_s;
+    let values: Vec<f64> = readings
+        .iter()
+        .take_while(until)
+        .map(|(_, ns)| *ns)
+        .collect();
+    let steps = values.windows(2).map(|pair| (pair[1] - pair[0]).max(0.0));
+    steps.sum::<f64>() / 1e9
+}
+
+/// Mean over the first `over_s`, or over all samples.
+fn mean(points: &[Point], over_s: Option<f64>) -> Result<f64, Unseen> {
+    let is_within = |point: &&Point| over_s.is_none_or(|over_s| point.t_s <= over_s);
+    let within: Vec<&Point> = points.iter().filter(is_within).collect();
+    let (Some(first), Some(last)) = (within.first(), within.last()) else {
+        return Err(Unseen::Nothing);
+    };
+    let end_s = over_s.unwrap_or(last.t_s);
+    let seconds = last.t_s - first.t_s;
+    let is_part = first.t_s > FIRST_SHARE * end_s || last.t_s < LAST_SHARE * end_s;
+    if is_part || seconds <= 0.0 {
+        return Err(Unseen::Part(first.t_s, last.t_s));
     }
     let area: f64 = within
         .windows(2)
         .map(|pair| 0.5 * (pair[0].value + pair[1].value) * (pair[1].t_s - pair[0].t_s))
         .sum();
-    let seconds = last.t_s - first.t_s;
-    (seconds > 0.0).then(|| area / seconds)
-}
-
-fn unseen(incarnations: &[&Series], over_s: f64) -> String {
-    let seen = |one: &&Series| Some((one.points.first()?.t_s, one.points.last()?.t_s));
-    let longest = incarnations
-        .iter()
-        .filter_map(seen)
-        .max_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)));
-    match longest {
-        None => "no anonymous memory of its processes was sampled".to_owned(),
-        Some((from, to)) => format!(
-            "the prediction is for the first {} of a process; the longest sampled was from {} to {} of its life",
-            written::seconds(over_s),
-            written::seconds(from),
-            written::seconds(to.min(over_s).max(from)),
-        ),
-    }
+    Ok(area / seconds)
 }
 
 #[cfg(test)]
@@ -176,67 +246,103 @@ mod tests {
 
     const MIB: f64 = 1_048_576.0;
 
-    fn series(from_s: f64, to_s: f64, value: fn(f64) -> f64) -> Series {
+    /// 101 samples from `from_s` to `to_s`, MiB by time.
+    fn points(from_s: f64, to_s: f64, value: fn(f64) -> f64) -> Vec<Point> {
         let at = |n: u32| from_s + (to_s - from_s) * f64::from(n) / 100.0;
         let point = |t_s: f64| Point {
             t_s,
             value: value(t_s) * MIB,
         };
-        Series {
-            points: (0..=100).map(|n| point(at(n))).collect(),
-            ..Series::default()
-        }
+        (0..=100).map(|n| point(at(n))).collect()
     }
 
-    fn of(all: &[&Series]) -> Outcome {
-        let prediction = Prediction {
-            mean_bytes: 50 << 20,
-            lo_bytes: 45 << 20,
-            hi_bytes: 55 << 20,
-            over: None,
-        };
-        let over = Duration::from_secs(100);
-        outcome("a", prediction, over, all, &Rules::default())
+    fn of(measured_mib: Option<f64>) -> Outcome {
+        let mib = |value: f64| exact(value * MIB);
+        Outcome {
+            arm: "a".to_owned(),
+            predicted: Estimate {
+                value: 50.0 * MIB,
+                lo: 45.0 * MIB,
+                hi: 55.0 * MIB,
+            },
+            over_s: Some(100.0),
+            measured: measured_mib.map(mib),
+            processes: 1,
+            why: String::new(),
+        }
     }
 
     #[test]
     fn the_mean_is_that_of_the_predicted_time_alone() {
         // 0 to 100 MiB within the time, and far more behind it.
-        let one = series(0.0, 400.0, |t| if t <= 100.0 { t } else { 900.0 });
-        let outcome = of(&[&one]);
-        let measured = outcome.measured.expect("a mean");
-        assert!((measured.value / MIB - 50.0).abs() < 0.1, "{measured:?}");
-        assert_eq!(outcome.place(), Place::Inside);
-        assert!(outcome.error().expect("an error").abs() < 0.01);
+        let points = points(0.0, 400.0, |t| if t <= 100.0 { t } else { 900.0 });
+        let first = mean(&points, Some(100.0)).expect("a mean") / MIB;
+        assert!((first - 50.0).abs() < 0.1, "{first}");
+        let all = mean(&points, None).expect("a mean") / MIB;
+        assert!(all > 600.0, "{all}");
     }
 
     #[test]
-    fn a_mean_outside_of_the_interval_is_said_to_be_so() {
-        let high = series(0.0, 100.0, |_| 56.0);
-        let low = series(0.0, 100.0, |_| 40.0);
-        assert_eq!(of(&[&high]).place(), Place::Above);
-        assert_eq!(of(&[&low]).place(), Place::Below);
-        let both = of(&[&high, &low]);
-        assert_eq!((both.place(), both.processes), (Place::Inside, 2));
-        let measured = both.measured.expect("a mean");
-        assert!(measured.lo < 40.0 * MIB && measured.hi > 56.0 * MIB);
+    fn a_slower_life_has_the_same_mean() {
+        let fast = mean(&points(0.0, 100.0, |t| t), None);
+        let slow = mean(&points(0.0, 400.0, |t| t / 4.0), None);
+        assert_eq!(fast, slow);
     }
 
     #[test]
     fn what_was_not_sampled_over_that_time_is_not_compared() {
-        let late = series(9.0, 100.0, |_| 50.0);
-        let short = series(0.0, 60.0, |_| 50.0);
-        for one in [&late, &short] {
-            let outcome = of(&[one]);
-            assert_eq!(
-                (outcome.place(), outcome.processes, outcome.error()),
-                (Place::Unknown, 0, None)
-            );
-            assert!(outcome.why.contains("of its life"), "{}", outcome.why);
+        let late = mean(&points(9.0, 100.0, |_| 50.0), Some(100.0));
+        assert_eq!(late, Err(Unseen::Part(9.0, 100.0)));
+        let short = mean(&points(0.0, 60.0, |_| 50.0), Some(100.0));
+        assert_eq!(short, Err(Unseen::Part(0.0, 60.0)));
+        assert_eq!(mean(&[], Some(100.0)), Err(Unseen::Nothing));
+        assert_eq!(mean(&[], None), Err(Unseen::Nothing));
+        let one = points(1.0, 1.0, |_| 50.0);
+        assert_eq!(mean(&one[..1], None), Err(Unseen::Part(1.0, 1.0)));
+    }
+
+    #[test]
+    fn a_mean_outside_of_the_interval_is_said_to_be_so() {
+        let places = [Some(56.0), Some(44.0), Some(45.0), Some(55.0), None]
+            .map(|measured| of(measured).place());
+        let expected = [
+            Place::Above,
+            Place::Below,
+            Place::Inside,
+            Place::Inside,
+            Place::Unknown,
+        ];
+        assert_eq!(places, expected);
+        assert_eq!(of(Some(40.0)).error(), Some(0.25));
+        assert_eq!((of(None).error(), of(Some(0.0)).error()), (None, None));
+    }
+
+    #[test]
+    fn waiting_for_a_cpu_counts_by_how_far_the_process_gets() {
+        // One thread that wants a CPU all the time and gets a quarter; two such; one that hardly wants any.
+        for (cpu_s, delay_s, share) in [(25.0, 75.0, 0.75), (50.0, 150.0, 0.75), (2.0, 3.0, 0.03)] {
+            assert_eq!(starved_share(cpu_s, delay_s, 100.0), share);
         }
-        assert!(of(&[]).why.contains("was sampled"));
-        // One that lived long enough is enough.
-        let whole = series(0.0, 100.0, |_| 50.0);
-        assert_eq!(of(&[&late, &short, &whole]).processes, 1);
+    }
+
+    #[test]
+    fn the_reason_that_says_most_is_given() {
+        let reasons = [
+            Unseen::Nothing,
+            Unseen::Part(0.0, 1.0),
+            Unseen::Stopped,
+            Unseen::Starved(0.5),
+        ];
+        assert!(reasons.is_sorted_by(|a, b| a < b));
+        assert!(
+            Unseen::Starved(0.5)
+                .words(Some(9.0))
+                .contains("50.0 % of their time")
+        );
+        assert!(
+            Unseen::Part(0.0, 1.0)
+                .words(None)
+                .contains("the whole life of a process")
+        );
     }
 }

@@ -36,10 +36,28 @@ pub fn rows(
     costs: &[ArmCost],
     heaps: &[ArmHeap],
 ) -> Vec<ArmRow> {
+    let finishes = ends_by_itself(run);
     arm_names(run)
         .iter()
-        .map(|arm| row(run, arm, verdicts, costs, heaps))
+        .map(|arm| ArmRow {
+            aborted: aborted(run, arm).filter(|_| !finishes),
+            ..row(run, arm, verdicts, costs, heaps)
+        })
         .collect()
+}
+
+/// Whether the program is one that comes to an end: every process of every arm did, with exit code 0.
+fn ends_by_itself(run: &Run) -> bool {
+    let names = arm_names(run);
+    let all: Vec<Vec<&Process>> = names
+        .iter()
+        .map(|arm| subjects(run, arm).into_values().flatten().collect())
+        .collect();
+    let is_done = |process: &&Process| has_event(run, process.id, &[EventKind::Exited]);
+    !all.is_empty()
+        && all
+            .iter()
+            .all(|processes| !processes.is_empty() && processes.iter().all(is_done))
 }
 
 fn row(
@@ -67,7 +85,7 @@ fn row(
         proved: latest_facts(&processes, proved_words),
         defects: lines_of(&processes, DEFECTS_FACT),
         protections: lines_of(&processes, PROTECTIONS_FACT),
-        aborted: aborted(run, arm),
+        aborted: None,
         started: replicas.len() as u32,
         crashed: crashed(run, &replicas, unexpected),
         restarted: replicas.values().map(|all| restarts(all)).sum::<usize>() as u32,

@@ -18,6 +18,11 @@ const RUNTIME_VARIABLES: &[&str] = &["PYTHONMALLOC", "PYTHONDEVMODE", "GODEBUG"]
 
 type Fact = (&'static str, String);
 
+/// Of a program that came to its end by itself.
+pub fn ended() -> Vec<Fact> {
+    vec![(trace::ENDED, "by itself".to_owned())]
+}
+
 /// What is known before the program starts.
 pub fn before(name: &str, plan: &Plan) -> Vec<Fact> {
     let read = |path: &str| {

@@ -4,6 +4,8 @@
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use anyhow::{Context, bail};
@@ -19,6 +21,8 @@ use observe::fact::program::read_program;
 const PASSED: &[i32] = &[SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT];
 /// A terminal sends these to the program as well: they only must not end highwater before it.
 const SHARED: &[i32] = &[SIGINT, SIGQUIT];
+/// After these a program may end, and say that all went well.
+const ASKING: &[i32] = &[SIGTERM, SIGHUP, SIGINT, SIGQUIT];
 
 /// What is to be started.
 pub struct Plan {
@@ -50,6 +54,8 @@ pub struct Subject {
     child: Child,
     signals: Handle,
     passing: Option<JoinHandle<()>>,
+    /// A signal came that asks a program to end.
+    was_asked: Arc<AtomicBool>,
     status: Option<ExitStatus>,
 }
 
@@ -73,8 +79,13 @@ impl Subject {
             .spawn()
             .with_context(|| format!("{name} could not be started"))?;
         let pid = child.id() as i32;
+        let was_asked = Arc::new(AtomicBool::new(false));
+        let asked = was_asked.clone();
         let passing = std::thread::spawn(move || {
             for signal in signals.forever() {
+                if ASKING.contains(&signal) {
+                    asked.store(true, Ordering::Relaxed);
+                }
                 pass(pid, signal);
             }
         });
@@ -82,6 +93,7 @@ impl Subject {
             child,
             signals: handle,
             passing: Some(passing),
+            was_asked,
             status: None,
         })
     }
@@ -96,6 +108,12 @@ impl Subject {
             self.status = self.child.try_wait().ok().flatten();
         }
         self.status.is_some()
+    }
+
+    /// Whether it came to its end with exit code 0, and no signal asked it to.
+    pub fn ended_by_itself(&self) -> bool {
+        let is_done = self.status.is_some_and(|status| status.success());
+        is_done && !self.was_asked.load(Ordering::Relaxed)
     }
 
     /// Its exit code, as a shell has it.

@@ -97,6 +97,9 @@ impl Watch {
 
     fn end(&mut self, mut recording: Recording, is_stopped: bool) -> Watched {
         recording.add_facts(&facts::of_files(&self.files));
+        if self.subject.ended_by_itself() {
+            recording.add_facts(&facts::ended());
+        }
         let is_taken = recording.is_taken();
         let ledge = recording.ledge();
         if is_stopped {

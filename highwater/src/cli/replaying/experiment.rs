@@ -79,6 +79,7 @@ fn facts(report: &Report, arms: Vec<ReplayedArm>) -> ReplayFacts {
         directory: trace.about("directory").map(str::to_owned),
         environment: runtime.filter_map(pair).collect(),
         recorded: recorded(trace),
+        is_whole_life: trace.is_whole_life(),
         arms,
     }
 }
@@ -130,9 +131,12 @@ fn arm(report: &Report, played: &Played, glibc_runs: bool) -> Option<ReplayedArm
     })
 }
 
-/// Of the time that the experiment takes, not of the whole recording.
+/// Of the time that the experiment compares: all of the recording only where it is the program's whole life.
 fn predicted(report: &Report, played: &Played) -> Option<Predicted> {
-    let until_ns = duration_of(recorded(&report.trace)).as_nanos() as u64;
+    let until_ns = match report.trace.is_whole_life() {
+        true => u64::MAX,
+        false => duration_of(recorded(&report.trace)).as_nanos() as u64,
+    };
     let other = replay::other_bytes(&report.trace);
     let times = &report.planned.sample_times;
     let count = times.iter().filter(|time| **time <= until_ns).count();

@@ -58,6 +58,7 @@ pub fn of(report: &Report) -> Value {
         "arms": arms.collect::<Vec<_>>(),
         "cannot_be_told_apart": pairs,
         "remedies": report.remedies.iter().map(|remedy| remedy_json(report, remedy)).collect::<Vec<_>>(),
+        "earlier_predictions": report.score,
         "not_seen": report.notes,
         "large_bytes": planned.unseen.large_bytes,
         "guessed_touch_bytes": planned.unseen.guessed_bytes,

@@ -19,6 +19,7 @@ use clap::Args;
 
 use super::{exit, out, signals};
 use arms::{Choice, Chosen};
+use record::ledger::{Ledger, Score};
 use replay::{Planned, Remedy};
 use runs::Played;
 use trace::Trace;
@@ -48,6 +49,9 @@ pub struct ReplayArgs {
     /// file must not exist
     #[arg(long, value_name = "FILE")]
     experiment: Option<PathBuf>,
+    /// Folder of the ledger, where `run` keeps what came of earlier predictions
+    #[arg(long, value_name = "FOLDER", default_value = "ledger")]
+    ledger: PathBuf,
     /// Longest time of one replay
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = units::parse_seconds)]
     timeout: Duration,
@@ -85,6 +89,8 @@ pub(super) struct Report {
     pub remedies: Vec<Remedy>,
     pub check: Result<replay::SelfCheck, String>,
     pub notes: Vec<String>,
+    /// How earlier predictions came out.
+    pub score: Option<Score>,
     pub repeat: u32,
     pub elapsed: Duration,
 }
@@ -169,6 +175,10 @@ fn play(
         remedies,
         check,
         notes,
+        score: Ledger::at(&args.ledger)
+            .list()
+            .ok()
+            .and_then(|listing| Score::of(&listing.entries)),
         repeat: args.repeat,
         elapsed: begun.elapsed(),
     })

@@ -22,6 +22,7 @@ pub fn of(report: &Report) -> String {
         ));
     }
     parts.push(table::of(report));
+    parts.extend(report.score.map(|score| fill(&score.words())));
     parts.retain(|part| !part.is_empty());
     parts.join("\n\n") + "\n"
 }

@@ -1,4 +1,5 @@
-/* Allocates and frees on three threads until it is ended, or for so many milliseconds. */
+/* Allocates and frees on three threads until it is ended, or for so many milliseconds. Ends with 3, or the second
+   argument. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,5 +25,5 @@ int main(int count, char **arguments)
     for (long i = 0; i < 3; i++)
         pthread_create(&made, 0, work, (void *)i);
     usleep(1000 * (count > 1 ? atoi(arguments[1]) : 60000));
-    return 3;
+    return count > 2 ? atoi(arguments[2]) : 3;
 }

@@ -8,7 +8,7 @@ use crate::file::placeholder::Moment;
 use crate::file::syntax::fields::Fields;
 use crate::file::syntax::problem::{Place, Placed};
 use crate::file::syntax::tree::Table;
-use crate::file::{Arm, Prediction};
+use crate::file::{Arm, LIFE, Over, Prediction};
 use units::wording::quoted;
 
 /// More arms than that cannot be told apart in one chart, nor run on one machine.
@@ -100,26 +100,38 @@ fn prediction(fields: &Fields, context: &Context) -> Option<Prediction> {
         mean_bytes: bytes("mean")?,
         lo_bytes: bytes("lo")?,
         hi_bytes: bytes("hi")?,
-        over: own.duration("over").map(|over| over.value),
+        over: over(&own, context)?,
     };
     let Prediction {
         mean_bytes,
         lo_bytes,
         hi_bytes,
-        over,
+        ..
     } = prediction;
-    if over.is_some_and(|over| over.is_zero()) {
-        context
-            .faults
-            .note(place, "`prediction` is `over` no time at all");
-        return None;
-    }
     if lo_bytes > mean_bytes || mean_bytes > hi_bytes {
         let message = "`prediction` has `mean` outside of `lo` to `hi`";
         context.faults.note(place, message);
         return None;
     }
     Some(prediction)
+}
+
+/// A time, or "life"; `None` after a problem.
+fn over(fields: &Fields, context: &Context) -> Option<Over> {
+    if !fields.has("over") {
+        return Some(Over::Run);
+    }
+    if fields.text("over")?.value == LIFE {
+        return Some(Over::Life);
+    }
+    let time = fields.duration("over")?;
+    if time.value.is_zero() {
+        context
+            .faults
+            .note(time.place, "`over` is no time at all; or \"life\"");
+        return None;
+    }
+    Some(Over::First(time.value))
 }
 
 fn name(fields: &Fields, context: &Context) -> Placed<String> {
