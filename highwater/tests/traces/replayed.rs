@@ -118,13 +118,16 @@ fn predictions_of_a_replay_are_proved_by_a_run() {
         return;
     };
     let run = |words: &[&str]| run(folder.path(), words);
-    let words = ["record", "-q", "--out", "s.hwt", "--", &program, "2500", "0"];
+    let words = [
+        "record", "-q", "--out", "s.hwt", "--", &program, "2500", "0",
+    ];
     assert_eq!(run(&words).status.code(), Some(0));
     let words = "replay s.hwt -q --allocators glibc --set glibc:MALLOC_ARENA_MAX=1 --repeat 2 --budget 0s --experiment \
                  proof.toml";
     let replayed = run(&words.split(' ').collect::<Vec<_>>());
     assert_eq!(replayed.status.code(), Some(0), "{}", text(&replayed));
-    let written = std::fs::read_to_string(folder.path().join("proof.toml")).expect("the experiment");
+    let written =
+        std::fs::read_to_string(folder.path().join("proof.toml")).expect("the experiment");
     assert!(written.contains("over = \"life\""), "{written}");
 
     let proved = run(&["run", "proof.toml", "--json", "--quiet"]);
@@ -133,10 +136,25 @@ fn predictions_of_a_replay_are_proved_by_a_run() {
     let outcomes = report["predictions"].as_array().expect("predictions");
     assert_eq!(outcomes.len(), 2, "{outcomes:?}");
     for outcome in outcomes {
-        assert_eq!(outcome["outcome"], "inside", "{outcome}");
+        assert_eq!(
+            outcome["outcome"],
+            "inside",
+            "{report:#}\n{}",
+            errors(&proved)
+        );
         assert_eq!(outcome["processes_count"], 2, "{outcome}");
     }
-    let again = run(&["replay", "s.hwt", "-q", "--allocators", "glibc", "--repeat", "1", "--budget", "0s"]);
+    let again = run(&[
+        "replay",
+        "s.hwt",
+        "-q",
+        "--allocators",
+        "glibc",
+        "--repeat",
+        "1",
+        "--budget",
+        "0s",
+    ]);
     assert!(
         text(&again).contains("Predictions in this ledger: 2 of 2 measured means"),
         "{}",

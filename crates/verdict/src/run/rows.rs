@@ -71,7 +71,10 @@ fn row(
     let processes: Vec<&Process> = replicas.values().flatten().copied().collect();
     let verdict = verdicts.iter().find(|verdict| verdict.arm == arm);
     let cost = costs.iter().find(|cost| cost.arm == arm);
-    let unexpected = |p: &&&Process| has_event(run, p.id, UNEXPECTED);
+    // One that was seen to be gone before its exit code was read has both events.
+    let unexpected = |p: &&&Process| {
+        has_event(run, p.id, UNEXPECTED) && !has_event(run, p.id, &[EventKind::Exited])
+    };
     ArmRow {
         arm: arm.to_string(),
         is_control: arm == run.experiment.control,
