@@ -119,7 +119,7 @@ fn predictions_of_a_replay_are_proved_by_a_run() {
     };
     let run = |words: &[&str]| run(folder.path(), words);
     let words = [
-        "record", "-q", "--out", "s.hwt", "--", &program, "2500", "0",
+        "record", "-q", "--out", "s.hwt", "--", &program, "10000", "0", "20000",
     ];
     assert_eq!(run(&words).status.code(), Some(0));
     let words = "replay s.hwt -q --allocators glibc --set glibc:MALLOC_ARENA_MAX=1 --repeat 2 --budget 0s --experiment \
