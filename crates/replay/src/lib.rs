@@ -8,6 +8,7 @@
 //! Arm       an allocator with its settings
 //! Runner    one arm, once: the replayer on that allocator, within limits of memory and time
 //! settings  what an engineer would set in an allocator, to be tried as further arms
+//! Search    settings of one allocator that are worth their CPU
 //! Forecast  all runs of an arm together;  SelfCheck  the recorded allocator against the recorded memory
 //! Remedy    an arm against the recorded one: memory with its interval, faults, CPU; ranked
 //! ```
@@ -23,6 +24,7 @@ mod run;
 mod self_check;
 mod settings;
 mod touch;
+mod tune;
 
 pub use arm::{Arm, Setting, SettingError};
 pub use error::ReplayError;
@@ -33,3 +35,4 @@ pub use remedy::{Against, INTERVAL_SHARE, Interval, Remedy, Tried, ranked};
 pub use run::{Limits, Runner};
 pub use self_check::{SelfCheck, TRUSTED_CURVE_SHARE, TRUSTED_SHARE};
 pub use settings::{Usual, usual};
+pub use tune::{Knob, Search, Values, front, knobs, spread};

@@ -13,6 +13,7 @@ pub mod log;
 pub mod manual;
 pub mod observe;
 mod out;
+mod pictures;
 pub mod recording;
 pub mod replaying;
 pub mod report;

@@ -8,7 +8,6 @@ mod fleet;
 mod given;
 mod held;
 mod known;
-mod letters;
 mod lines;
 mod names;
 mod own;

@@ -50,7 +50,8 @@ pub struct ReplayedArm {
     /// As the experiment names it; `None`: the program as it comes.
     pub allocator: Option<String>,
     pub environment: Vec<(String, String)>,
-    pub predicted: Predicted,
+    /// `None`: the replay could not be trusted.
+    pub predicted: Option<Predicted>,
 }
 
 /// Mean anonymous resident bytes of a process over its life, or over its first [`duration_of`] the recording where it
@@ -124,18 +125,13 @@ fn over(facts: &ReplayFacts) -> Over {
 }
 
 fn hypothesis(facts: &ReplayFacts) -> String {
-    let mean = |arm: &ReplayedArm| written::bytes(arm.predicted.mean_bytes);
-    match (facts.arms.first(), facts.arms.get(1)) {
-        (Some(today), Some(best))
-            if best.predicted.mean_bytes < 0.95 * today.predicted.mean_bytes =>
-        {
-            format!(
-                "with {} the mean anonymous memory is {} instead of {}",
-                best.name,
-                mean(best),
-                mean(today)
-            )
-        }
+    let mean = |arm: Option<&ReplayedArm>| Some((arm?.name.clone(), arm?.predicted?.mean_bytes));
+    match (mean(facts.arms.first()), mean(facts.arms.get(1))) {
+        (Some((_, today)), Some((best, less))) if less < 0.95 * today => format!(
+            "with {best} the mean anonymous memory is {} instead of {}",
+            written::bytes(less),
+            written::bytes(today)
+        ),
         _ => "no other allocator or setting needs less memory than the recorded one".to_owned(),
     }
 }
@@ -202,13 +198,20 @@ fn one_arm(out: &mut String, arm: &ReplayedArm, name: &str, over: Over) {
             entries.collect::<Vec<_>>().join(", ")
         );
     }
+    if let Some(predicted) = arm.predicted {
+        prediction(out, predicted, over);
+    }
+    line(out, "");
+}
+
+fn prediction(out: &mut String, predicted: Predicted, over: Over) {
     // Whole KiB: what a page does not change.
     let bytes = |value: f64| write_bytes_exact((value.max(0.0) as u64 >> 10) << 10);
     let Predicted {
         mean_bytes,
         lo_bytes,
         hi_bytes,
-    } = arm.predicted;
+    } = predicted;
     let _ = writeln!(
         out,
         "prediction = {{ mean = \"{}\", lo = \"{}\", hi = \"{}\", over = \"{}\" }}",
@@ -220,7 +223,6 @@ fn one_arm(out: &mut String, arm: &ReplayedArm, name: &str, over: Over) {
             Over::Run | Over::Life => LIFE.to_owned(),
         }
     );
-    line(out, "");
 }
 
 fn experiment_name(program: &str) -> String {
@@ -281,11 +283,11 @@ mod tests {
                 name: name.to_owned(),
                 allocator: allocator.map(str::to_owned),
                 environment: environment.iter().map(pair).collect(),
-                predicted: Predicted {
+                predicted: Some(Predicted {
                     mean_bytes: mean,
                     lo_bytes: mean * 0.9,
                     hi_bytes: mean * 1.1,
-                },
+                }),
             }
         };
         let tuned = "glibc MALLOC_ARENA_MAX=2";
@@ -399,6 +401,20 @@ mod tests {
         assert_eq!(plan.arms[1].prediction.unwrap().over, Over::Life);
         let again = parse(&crate::file::freeze(&plan)).unwrap();
         assert_eq!(plan.arms, again.arms);
+    }
+
+    #[test]
+    fn a_replay_that_cannot_be_trusted_predicts_nothing() {
+        let mut facts = facts();
+        for arm in &mut facts.arms {
+            arm.predicted = None;
+        }
+        let text = of_replay(&facts);
+        let plan = parse_experiment(&text, "a.toml", Path::new("/"), &[], &|_| Ok(())).unwrap();
+        assert!(
+            plan.arms.iter().all(|arm| arm.prediction.is_none()),
+            "{text}"
+        );
     }
 
     #[test]

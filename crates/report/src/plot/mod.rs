@@ -2,6 +2,7 @@
 //! the same as PNG. Pure: what is drawn is given, bytes come back.
 
 mod fonts;
+pub mod front;
 pub mod heat;
 mod mesh;
 pub mod over_time;

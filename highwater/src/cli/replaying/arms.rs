@@ -15,6 +15,8 @@ use trace::Trace;
 pub struct Choice<'a> {
     pub allocators: &'a str,
     pub settings: &'a [String],
+    /// Allocators whose settings are searched, with commas between them.
+    pub tune: &'a str,
     pub quiet: bool,
 }
 
@@ -23,6 +25,8 @@ pub struct Chosen {
     pub arms: Vec<(Arm, bool)>,
     /// Why the recorded allocator is not among them.
     pub why_not_recorded: Option<String>,
+    /// As they come: their settings are searched.
+    pub tuned: Vec<Arm>,
     pub notes: Vec<String>,
 }
 
@@ -34,6 +38,7 @@ pub fn choose(trace: &Trace, choice: &Choice<'_>) -> anyhow::Result<Chosen> {
     let mut chosen = Chosen {
         arms: Vec::new(),
         why_not_recorded: None,
+        tuned: Vec::new(),
         notes: Vec::new(),
     };
     match recorded(trace) {
@@ -46,6 +51,11 @@ pub fn choose(trace: &Trace, choice: &Choice<'_>) -> anyhow::Result<Chosen> {
     };
     for library in &libraries {
         add(&mut chosen, Arm::plain(library.clone()));
+    }
+    for library in named(choice.tune, choice.quiet)? {
+        let arm = Arm::plain(library);
+        add(&mut chosen, arm.clone());
+        chosen.tuned.push(arm);
     }
     for text in choice.settings {
         let (name, settings) = Setting::parse(text).map_err(|error| Usage(error.to_string()))?;

@@ -110,7 +110,7 @@ fn arms(report: &Report) -> Vec<ReplayedArm> {
     let best = others.iter().map(|remedy| &report.played[remedy.index]);
     today
         .chain(best.take(REMEDIES))
-        .filter_map(|played| arm(report, played, glibc_runs))
+        .map(|played| arm(report, played, glibc_runs))
         .collect()
 }
 
@@ -120,19 +120,22 @@ fn is_glibc(report: &Report) -> bool {
     recorded.any(|played| played.arm.library.path.is_none())
 }
 
-fn arm(report: &Report, played: &Played, glibc_runs: bool) -> Option<ReplayedArm> {
+fn arm(report: &Report, played: &Played, glibc_runs: bool) -> ReplayedArm {
     let of_file = played.arm.library.spec.contains('/');
     let comes = played.is_recorded && (of_file || !glibc_runs);
-    Some(ReplayedArm {
+    ReplayedArm {
         name: played.arm.name.clone(),
         allocator: (!comes).then(|| played.arm.library.spec.clone()),
         environment: played.arm.environment.clone(),
-        predicted: predicted(report, played)?,
-    })
+        predicted: predicted(report, played),
+    }
 }
 
 /// Of the time that the experiment compares: all of the recording only where it is the program's whole life.
 fn predicted(report: &Report, played: &Played) -> Option<Predicted> {
+    if !report.check.as_ref().is_ok_and(|check| check.is_trusted) {
+        return None;
+    }
     let until_ns = match report.trace.is_whole_life() {
         true => u64::MAX,
         false => duration_of(recorded(&report.trace)).as_nanos() as u64,

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::Report;
 use super::text::{forecasts, problem};
+use super::tuning::{Trial, Tuned};
 use replay::{End, Remedy, alike};
 
 const SCHEMA: &str = "highwater.replay/1";
@@ -58,10 +59,21 @@ pub fn of(report: &Report) -> Value {
         "arms": arms.collect::<Vec<_>>(),
         "cannot_be_told_apart": pairs,
         "remedies": report.remedies.iter().map(|remedy| remedy_json(report, remedy)).collect::<Vec<_>>(),
+        "tuned": report.tuned.iter().map(tuned_json).collect::<Vec<_>>(),
         "earlier_predictions": report.score,
         "not_seen": report.notes,
         "large_bytes": planned.unseen.large_bytes,
         "guessed_touch_bytes": planned.unseen.guessed_bytes,
+    })
+}
+
+fn tuned_json(tuned: &Tuned) -> Value {
+    let trial = |trial: &Trial| json!({ "arm": trial.arm, "mean_bytes": trial.mean_bytes, "cpu_ns": trial.cpu_ns });
+    json!({
+        "allocator": tuned.allocator,
+        "elapsed_s": tuned.elapsed.as_secs_f64(),
+        "tried": tuned.tried.iter().map(trial).collect::<Vec<_>>(),
+        "front": tuned.front,
     })
 }
 

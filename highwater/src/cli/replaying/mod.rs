@@ -7,6 +7,7 @@ mod remedies;
 mod runs;
 mod table;
 mod text;
+mod tuning;
 mod wording;
 
 use std::path::PathBuf;
@@ -17,12 +18,13 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 
-use super::{exit, out, signals};
+use super::{exit, out, pictures, signals};
 use arms::{Choice, Chosen};
 use record::ledger::{Ledger, Score};
 use replay::{Planned, Remedy};
 use runs::Played;
 use trace::Trace;
+use tuning::{Tuned, Tuning};
 
 /// Replay a recorded trace on other allocators: the program's memory under each, in a minute.
 #[derive(Debug, Args)]
@@ -45,6 +47,21 @@ pub struct ReplayArgs {
     /// 0s: no settings
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = units::parse_seconds)]
     budget: Duration,
+    /// Search the settings of these allocators, with commas between them, while the budget lasts: those with the least
+    /// memory for their CPU become arms
+    #[arg(
+        long,
+        value_name = "LIST",
+        default_value = "",
+        hide_default_value = true
+    )]
+    tune: String,
+    /// Seed of the search
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Draw what --tune tried, memory by CPU, into a file that ends in .svg or .png
+    #[arg(long, value_name = "FILE", requires = "tune")]
+    plot: Option<PathBuf>,
     /// Write an experiment that would prove it: the recorded command on its own allocator and on the best remedies. The
     /// file must not exist
     #[arg(long, value_name = "FILE")]
@@ -72,6 +89,7 @@ Examples:
   highwater replay server.hwt                         every allocator that is installed
   highwater replay server.hwt --allocators jemalloc,mimalloc@2.1.7
   highwater replay server.hwt --allocators glibc --set glibc:MALLOC_ARENA_MAX=1,2,4
+  highwater replay server.hwt --tune jemalloc --budget 3m --plot front.svg
   highwater replay server.hwt --experiment proof.toml, then: highwater run proof.toml
   highwater allocators add jemalloc@5.3.0             one that is not installed yet";
 
@@ -87,6 +105,7 @@ pub(super) struct Report {
     pub played: Vec<Played>,
     /// Of the arms that finished, the least memory first.
     pub remedies: Vec<Remedy>,
+    pub tuned: Vec<Tuned>,
     pub check: Result<replay::SelfCheck, String>,
     pub notes: Vec<String>,
     /// How earlier predictions came out.
@@ -105,8 +124,10 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     let choice = Choice {
         allocators: &args.allocators,
         settings: &args.set,
+        tune: &args.tune,
         quiet: args.quiet,
     };
+    args.plot.as_deref().map(pictures::check).transpose()?;
     let chosen = arms::choose(&trace, &choice)?;
     if let Some(path) = &args.experiment {
         experiment::check(path, &trace)?;
@@ -117,6 +138,9 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
         Some(path) => Some((path.as_path(), experiment::write(path, &report)?)),
         None => None,
     };
+    if let Some(path) = &args.plot {
+        tuning::draw(path, &report)?;
+    }
     match args.json {
         true => out::print(&format!("{:#}\n", json::of(&report)))?,
         false => {
@@ -155,12 +179,33 @@ fn play(
     let first = std::mem::take(&mut chosen.arms);
     let mut played = runs::all(&runner, first, args.repeat, args.quiet, &is_over)?;
     let left = args.budget.saturating_sub(begun.elapsed());
-    let further = remedies::further(&played, &trace, planned.threads, args.repeat, left);
-    if !args.budget.is_zero() {
-        remedies::note(&further, &mut chosen);
+    let mut tuned = Vec::new();
+    match chosen.tuned.len() as u32 {
+        0 => {
+            let further = remedies::further(&played, &trace, planned.threads, args.repeat, left);
+            if !args.budget.is_zero() {
+                remedies::note(&further, &mut chosen);
+            }
+            let arms = further.arms.into_iter().map(|arm| (arm, false)).collect();
+            played.extend(runs::all(&runner, arms, args.repeat, args.quiet, &is_over)?);
+        }
+        count => {
+            let tuning = Tuning {
+                runner: &runner,
+                trace: &trace,
+                threads: planned.threads,
+                seed: args.seed,
+                repeat: args.repeat,
+                quiet: args.quiet,
+                is_over: &is_over,
+            };
+            for base in &chosen.tuned {
+                let (found, more) = tuning.search(base, left / count)?;
+                tuned.push(found);
+                played.extend(more);
+            }
+        }
     }
-    let arms = further.arms.into_iter().map(|arm| (arm, false)).collect();
-    played.extend(runs::all(&runner, arms, args.repeat, args.quiet, &is_over)?);
     let check = match played.iter().find(|played| played.is_recorded) {
         Some(recorded) => replay::SelfCheck::of(&recorded.runs, &trace),
         None => Err(chosen.why_not_recorded.unwrap_or_default()),
@@ -173,6 +218,7 @@ fn play(
         planned,
         played,
         remedies,
+        tuned,
         check,
         notes,
         score: Ledger::at(&args.ledger)

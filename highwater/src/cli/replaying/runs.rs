@@ -79,6 +79,18 @@ pub fn all(
     Ok(played)
 }
 
+/// Progress of work whose end is a time.
+pub fn spinner(quiet: bool) -> ProgressBar {
+    if quiet {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed}  {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
 fn progress(runs: u64, quiet: bool) -> ProgressBar {
     if quiet {
         return ProgressBar::hidden();

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::Report;
 use super::runs::Played;
 use super::table;
+use super::tuning::Tuned;
 use super::wording::{WIDTH, fill};
 use replay::{Against, End, Forecast, Planned, TRUSTED_CURVE_SHARE, TRUSTED_SHARE};
 use trace::Trace;
@@ -22,6 +23,7 @@ pub fn of(report: &Report) -> String {
         ));
     }
     parts.push(table::of(report));
+    parts.extend(report.tuned.iter().map(tuned));
     parts.extend(report.score.map(|score| fill(&score.words())));
     parts.retain(|part| !part.is_empty());
     parts.join("\n\n") + "\n"
@@ -88,6 +90,22 @@ pub fn forecasts<'a>(played: &'a [Played], trace: &Trace) -> Vec<(&'a Played, Op
         .iter()
         .map(|played| (played, Forecast::of(&played.runs, trace)))
         .collect()
+}
+
+/// What a search came to: how many were tried, and which were replayed again.
+fn tuned(tuned: &Tuned) -> String {
+    let head = fill(&format!(
+        "Settings of {}: {} tried in {}. Of those with the least memory for their CPU, the least memory first, these were \
+         replayed again and are in the table:",
+        tuned.allocator,
+        tuned.tried.len(),
+        seconds(tuned.elapsed.as_secs_f64()),
+    ));
+    let lines = tuned.front.iter().map(|name| item(name));
+    std::iter::once(head)
+        .chain(lines)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// What to do next. `written`: the experiment file, and the arms in it.

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 
 use super::VerdictArgs;
 use crate::cli::exit::Usage;
+use crate::cli::pictures;
 use import::columns::Wanted;
 use import::groups::{Grouping, Named, parse_groups};
 use import::meta::{Meta, parse_meta};
@@ -60,7 +61,7 @@ impl Given<'_> {
             ))
             .into());
         }
-        args.plot.as_deref().map(format_of).transpose()?;
+        args.plot.as_deref().map(pictures::check).transpose()?;
         let until = args.until.as_deref().map(until_of).transpose()?;
         let meta = meta_of(args)?;
         Ok(Given {
@@ -185,30 +186,4 @@ fn groups_of(args: &VerdictArgs) -> Result<Vec<Grouping>> {
     let from = |g: &Grouping| g.from_s.unwrap_or(f64::MIN);
     all.sort_by(|a, b| from(a).total_cmp(&from(b)));
     Ok(all)
-}
-
-/// How the picture is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    Svg,
-    Png,
-}
-
-/// By the ending of the file.
-///
-/// # Errors
-/// Another ending.
-pub fn format_of(path: &Path) -> Result<Format> {
-    let ending = path.extension().map(|e| e.to_ascii_lowercase());
-    match ending.as_ref().and_then(|e| e.to_str()) {
-        Some("svg") => Ok(Format::Svg),
-        Some("png") => Ok(Format::Png),
-        _ => {
-            let words = format!(
-                "--plot {}: name a file that ends in .svg or .png",
-                path.display()
-            );
-            Err(Usage(words).into())
-        }
-    }
 }

@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use super::given::{Format, Given, format_of};
-use super::letters;
+use super::given::Given;
 use crate::cli::exit::Usage;
-use crate::cli::out::say;
-use report::plot::{PANELS_MAX, Panel, png, svg};
+use crate::cli::pictures;
+use report::plot::{PANELS_MAX, Panel, svg};
 use series::series::Series;
 use verdict::series::SeriesVerdict;
 use verdict::trace::trace;
@@ -16,9 +15,6 @@ use verdict::trace::trace;
 /// The forecast reaches half a window ahead; to the limit if that is less than this many windows away.
 const AHEAD: f64 = 0.5;
 const AHEAD_MAX: f64 = 1.5;
-
-/// Fonts for so many scripts are looked for.
-const SCRIPTS_MAX: usize = 4;
 
 /// # Errors
 /// More series than a sheet holds.
@@ -37,7 +33,6 @@ pub fn check_room(count: usize) -> Result<()> {
 /// # Errors
 /// More series than a sheet holds, or the file cannot be written.
 pub fn draw(given: &Given, path: &Path, series: &[(Series, SeriesVerdict)]) -> Result<()> {
-    let format = format_of(path)?;
     check_room(series.len())?;
     let panels: Vec<Panel> = series
         .iter()
@@ -52,34 +47,7 @@ pub fn draw(given: &Given, path: &Path, series: &[(Series, SeriesVerdict)]) -> R
         })
         .collect();
     let sheet = svg(&panels).map_err(anyhow::Error::msg)?;
-    let bytes = match format {
-        Format::Svg => sheet.into_bytes(),
-        Format::Png => pixels(&sheet)?,
-    };
-    std::fs::write(path, bytes).with_context(|| format!("writing {}", path.display()))
-}
-
-/// As PNG; letters that our fonts lack are looked for on this machine.
-fn pixels(sheet: &str) -> Result<Vec<u8>> {
-    let mut fonts = Vec::new();
-    let mut picture = png(sheet, &fonts).map_err(anyhow::Error::msg)?;
-    for _ in 0..SCRIPTS_MAX {
-        let lacking = std::mem::take(&mut picture.lacking);
-        fonts.extend(letters::fonts_with(&lacking));
-        if lacking.is_empty() || fonts.is_empty() {
-            picture.lacking = lacking;
-            break;
-        }
-        picture = png(sheet, &fonts).map_err(anyhow::Error::msg)?;
-        if picture.lacking == lacking {
-            break;
-        }
-    }
-    if !picture.lacking.is_empty() {
-        let words = letters::words(&picture.lacking);
-        say!("highwater: --plot: {words}");
-    }
-    Ok(picture.bytes)
+    pictures::write(path, &sheet)
 }
 
 fn ahead_s(verdict: &SeriesVerdict) -> f64 {
