@@ -180,8 +180,8 @@ impl Search {
         Some(settings)
     }
 
-    /// What the settings asked for last measured: mean memory in bytes and CPU time in nanoseconds; `None`: they did not
-    /// run to the end, and are asked for again only by chance.
+    /// What the settings asked for last measured: mean memory in bytes and CPU time in nanoseconds; `None`: they did
+    /// not run to the end, and are asked for again only by chance.
     pub fn tell(&mut self, measured: Option<(f64, f64)>) {
         let Some(trial) = self.asked.take() else {
             return;
@@ -203,17 +203,30 @@ fn round(value: i64) -> i64 {
     value / unit * unit
 }
 
+/// Memory and CPU that differ by less, as shares, are alike: replays of one arm differ by as much (0.1 to 1 % of
+/// memory, several per cent of CPU).
+const ALIKE: (f64, f64) = (0.01, 0.05);
+
 /// Places of the points on the front, the least memory first: (mean bytes, CPU nanoseconds) of which no other point has
-/// less of both. Of equal points the first.
+/// less of both. Points that are alike count as one: a last hundredth of the memory is not bought with twice the CPU
+/// (epsilon-dominance, Laumanns et al. 2002, "Combining convergence and diversity in evolutionary multiobjective
+/// optimization").
 pub fn front(points: &[(f64, f64)]) -> Vec<usize> {
+    let cell = |value: f64, share: f64| (value.max(1.0).ln() / share.ln_1p()).floor();
+    let cells: Vec<(f64, f64)> = points
+        .iter()
+        .map(|point| (cell(point.0, ALIKE.0), cell(point.1, ALIKE.1)))
+        .collect();
     let mut order: Vec<usize> = (0..points.len()).collect();
     order.sort_by(|a, b| {
-        let (a, b) = (points[*a], points[*b]);
-        a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
+        let by = |of: fn(&(f64, f64)) -> f64| of(&cells[*a]).total_cmp(&of(&cells[*b]));
+        by(|cell| cell.0)
+            .then(by(|cell| cell.1))
+            .then(points[*a].0.total_cmp(&points[*b].0))
     });
     let mut least = f64::INFINITY;
     order.retain(|at| {
-        let cpu = points[*at].1;
+        let cpu = cells[*at].1;
         let is_better = cpu < least;
         least = least.min(cpu);
         is_better
@@ -272,15 +285,25 @@ mod tests {
     fn the_front_has_no_point_that_another_beats() {
         let points = [
             (5.0, 5.0),
-            (1.0, 9.0),
-            (3.0, 4.0),
-            (3.0, 3.0),
-            (9.0, 1.0),
-            (9.0, 1.0),
-            (8.0, 3.0),
+            (10.0, 90.0),
+            (30.0, 40.0),
+            (30.0, 30.0),
+            (90.0, 10.0),
+            (90.0, 10.0),
+            (80.0, 30.0),
         ];
-        assert_eq!(front(&points), [1, 3, 4]);
+        let million = points.map(|(bytes, ns)| (bytes * 1e6, ns * 1e6));
+        assert_eq!(front(&million[1..]), [0, 2, 3]);
+        assert_eq!(front(&million), [0]);
         assert_eq!(front(&[]), Vec::<usize>::new());
+        assert_eq!(front(&[(0.0, 0.0), (f64::NAN, 1.0)]).len(), 1);
+    }
+
+    #[test]
+    fn a_hundredth_of_the_memory_is_not_bought_with_twice_the_cpu() {
+        // 66.2 MiB at 0.85 of the CPU, 66.3 MiB at 0.39.
+        let points = [(66.21e6, 0.85e9), (66.25e6, 0.39e9), (70.8e6, 0.33e9)];
+        assert_eq!(front(&points), [1, 2]);
     }
 
     #[test]

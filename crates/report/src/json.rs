@@ -195,6 +195,7 @@ fn prediction(outcome: &Outcome) -> Value {
     object.insert("why".to_string(), json!(outcome.why));
     object.insert("over_s".to_string(), json!(outcome.over_s));
     object.insert("processes_count".to_string(), json!(outcome.processes));
+    object.insert("starved_share".to_string(), json!(outcome.starved_share));
     let predicted = Some(outcome.predicted);
     estimate(&mut object, "predicted_rss_anon", "bytes", predicted);
     estimate(&mut object, "measured_rss_anon", "bytes", outcome.measured);

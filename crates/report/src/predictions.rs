@@ -4,7 +4,7 @@ use crate::Report;
 use units::written;
 use units::written::MISSING;
 use verdict::run::RunVerdict;
-use verdict::run::predicted::{Outcome, Place};
+use verdict::run::predicted::{Outcome, Place, STARVED_SHARE};
 
 pub const TITLE: &str = "Predicted and measured";
 /// Above the cells of [`cells`], the arm's name first.
@@ -76,6 +76,19 @@ pub fn lines(report: &Report) -> Vec<(Place, String)> {
     report.verdict.predictions.iter().map(line).collect()
 }
 
+/// What makes the comparison weaker: programs that shared the CPUs.
+fn starved(verdict: &RunVerdict) -> Option<String> {
+    let shares = verdict.predictions.iter().map(|one| one.starved_share);
+    let most = shares.fold(0.0, f64::max);
+    (most > STARVED_SHARE).then(|| {
+        format!(
+            " The processes waited for a CPU for up to {} of their time: an allocator that gives memory back by the \
+             clock has less of it here than alone. Fewer arms or replicas at once show that.",
+            written::percent(most)
+        )
+    })
+}
+
 /// How many came true here, and in the ledger; empty without a prediction.
 pub fn score(report: &Report) -> String {
     let all = &report.verdict.predictions;
@@ -91,9 +104,10 @@ pub fn score(report: &Report) -> String {
         "{inside} of {compared} measured means lie within the predicted interval. {}",
         caption(&report.verdict)
     );
+    let starved = starved(&report.verdict).unwrap_or_default();
     match &report.extras.score {
-        None => here,
-        Some(score) => format!("{here} {score}"),
+        None => here + &starved,
+        Some(score) => format!("{here}{starved} {score}"),
     }
 }
 

@@ -24,7 +24,7 @@ use crate::arm::across;
 const FIRST_SHARE: f64 = 0.05;
 const LAST_SHARE: f64 = 0.95;
 /// A process that waits for a CPU for more of its time gets less far than the prediction assumes; same reason.
-const STARVED_SHARE: f64 = 0.1;
+pub const STARVED_SHARE: f64 = 0.1;
 
 /// The prediction of one arm, and what came of it. Mean anonymous resident bytes of a process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,6 +37,10 @@ pub struct Outcome {
     pub measured: Option<Estimate>,
     /// Processes that were sampled over that time.
     pub processes: u32,
+    /// Share of that time for which they did not get on because others had the CPUs, on average. Of a whole life it
+    /// does not change the mean, unless the allocator gives memory back by the clock: it does so more often then.
+    #[serde(default)]
+    pub starved_share: f64,
     /// Why nothing can be compared; empty when it can.
     pub why: String,
 }
@@ -98,14 +102,19 @@ fn outcome(run: &Run, arm: &str, prediction: Prediction, rules: &Rules) -> Outco
         Over::Life => None,
     };
     let replicas = subjects(run, arm);
-    let means: Vec<Result<f64, Unseen>> = replicas
+    let all: Vec<Result<Seen, Unseen>> = replicas
         .values()
         .flatten()
         .map(|process| of_process(run, process, over_s))
         .collect();
-    let seen: Vec<Estimate> = means.iter().flatten().map(|mean| exact(*mean)).collect();
+    let seen: Vec<Estimate> = all.iter().flatten().map(|one| exact(one.mean)).collect();
+    let starved = all
+        .iter()
+        .flatten()
+        .map(|one| one.starved_share)
+        .sum::<f64>();
     let measured = across(&seen, rules);
-    let unseen = means
+    let unseen = all
         .into_iter()
         .filter_map(Result::err)
         .max_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
@@ -119,6 +128,7 @@ fn outcome(run: &Run, arm: &str, prediction: Prediction, rules: &Rules) -> Outco
         over_s,
         measured,
         processes: seen.len() as u32,
+        starved_share: starved / seen.len().max(1) as f64,
         why: match measured {
             Some(_) => String::new(),
             None => unseen.unwrap_or(Unseen::Nothing).words(over_s),
@@ -170,36 +180,40 @@ impl Unseen {
     }
 }
 
+/// What is compared of one process.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Seen {
+    /// Anonymous bytes.
+    mean: f64,
+    starved_share: f64,
+}
+
 /// Mean anonymous memory over the first `over_s` of a process's life, or over all of it.
-fn of_process(run: &Run, process: &Process, over_s: Option<f64>) -> Result<f64, Unseen> {
-    let points = |metric: Metric| incarnation_points(process, metric.name, Duration::ZERO);
-    let memory = points(metric::RSS_ANON);
-    let Some(over_s) = over_s else {
-        let ended =
-            |event: &&Event| event.process == Some(process.id) && event.kind == EventKind::Exited;
-        return match run.events.iter().find(ended) {
-            // A slower process takes longer over all of its phases, and has the same mean.
-            Some(_) => mean(&memory, None),
-            None => Err(Unseen::Stopped),
-        };
-    };
-    let cpu_s =
-        [metric::CPU_USER, metric::CPU_SYSTEM].map(|metric| spent_s(process, metric, over_s));
-    let starved = starved_share(
-        cpu_s.into_iter().sum(),
-        spent_s(process, metric::RUN_DELAY, over_s),
-        over_s,
-    );
-    let mean = mean(&memory, Some(over_s))?;
-    match starved > STARVED_SHARE {
-        true => Err(Unseen::Starved(starved)),
-        false => Ok(mean),
+fn of_process(run: &Run, process: &Process, over_s: Option<f64>) -> Result<Seen, Unseen> {
+    let memory = incarnation_points(process, metric::RSS_ANON.name, Duration::ZERO);
+    let ended =
+        |event: &Event| event.process == Some(process.id) && event.kind == EventKind::Exited;
+    if over_s.is_none() && !run.events.iter().any(ended) {
+        return Err(Unseen::Stopped);
+    }
+    let mean = mean(&memory, over_s)?;
+    let seconds = over_s.unwrap_or(memory.last().map_or(0.0, |point| point.t_s));
+    let spent = |metric| spent_s(process, metric, seconds);
+    let cpu_s = spent(metric::CPU_USER) + spent(metric::CPU_SYSTEM);
+    let starved_share = starved_share(cpu_s, spent(metric::RUN_DELAY), seconds);
+    // A slower life has the same phases and the same mean; the first minute of it has not.
+    match over_s.is_some() && starved_share > STARVED_SHARE {
+        true => Err(Unseen::Starved(starved_share)),
+        false => Ok(Seen {
+            mean,
+            starved_share,
+        }),
     }
 }
 
-/// Of `over_s`, the share for which the process did not get on because others had the CPUs. `delay_s`: for how long its
-/// threads together waited for one. Where more than one thread is ready, each second of waiting is that much less than a
-/// second of delay.
+/// Of `over_s`, the share for which the process did not get on because others had the CPUs. `delay_s`: for how long
+/// its threads together waited for one. Where more than one thread is ready, each second of waiting is that much less
+/// than a second of delay.
 fn starved_share(cpu_s: f64, delay_s: f64, over_s: f64) -> f64 {
     delay_s / (cpu_s + delay_s).max(over_s)
 }
@@ -268,6 +282,7 @@ mod tests {
             over_s: Some(100.0),
             measured: measured_mib.map(mib),
             processes: 1,
+            starved_share: 0.0,
             why: String::new(),
         }
     }

@@ -89,8 +89,8 @@ fn legend(report: &Report) -> String {
     let like = report.remedies.iter().filter(|r| r.is_like_best).count();
     let mut text = format!(
         "* is what was recorded, and \"today\" in the table. Memory is the process's anonymous resident memory. An \
-         interval is the range of {repeats} and {} beyond it, chosen to hold 19 of 21 measured arms. \"same\" is not \
-         distinguished from today: the means are within {}, or the replays overlap. x, faults and CPU are times \
+         interval is the range of {repeats} and {} beyond it; it held 31 of 32 means of eight programs. \"same\" is \
+         not distinguished from today: the means are within {}, or the replays overlap. x, faults and CPU are times \
          today's; faults and CPU are the allocator's alone.",
         percent(INTERVAL_SHARE),
         percent(TRUSTED_SHARE),

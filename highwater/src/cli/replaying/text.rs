@@ -95,8 +95,8 @@ pub fn forecasts<'a>(played: &'a [Played], trace: &Trace) -> Vec<(&'a Played, Op
 /// What a search came to: how many were tried, and which were replayed again.
 fn tuned(tuned: &Tuned) -> String {
     let head = fill(&format!(
-        "Settings of {}: {} tried in {}. Of those with the least memory for their CPU, the least memory first, these were \
-         replayed again and are in the table:",
+        "Settings of {}: {} tried in {}. Of those with the least memory for their CPU, the least memory first, these \
+         were replayed again and are in the table:",
         tuned.allocator,
         tuned.tried.len(),
         seconds(tuned.elapsed.as_secs_f64()),

@@ -52,7 +52,7 @@ pub struct Tuning<'a> {
 }
 
 impl Tuning<'_> {
-    /// Searches settings of the allocator of an arm for as long as `time` lasts; what it came to, and its front as arms.
+    /// Searches settings of the allocator of an arm while `time` lasts; what it came to, and its front.
     ///
     /// # Errors
     /// The allocator has nothing to set, the replayer cannot be started, or the user interrupted.
