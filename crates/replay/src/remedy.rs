@@ -5,8 +5,8 @@ use serde::Serialize;
 use crate::forecast::{Forecast, Range, alike};
 
 /// What an interval has beyond the range of the repeats, as a share. It was chosen on 21 arms, of which 19 had their
-/// mean inside, and 19 their end (bench/results/2026-11-27-replay.md); then it held 31 of 32 arms of eight other programs
-/// (bench/results/2026-11-28-predictions.md).
+/// mean inside, and 19 their end (bench/results/2026-11-27-replay.md); then it held the means of 31 of 32 arms of
+/// eight other programs (bench/results/2026-11-28-predictions.md).
 pub const INTERVAL_SHARE: f64 = 0.10;
 /// And at least so much: below it, the replayer and its samples count.
 const INTERVAL_BYTES_MIN: f64 = 1_048_576.0;

@@ -45,7 +45,25 @@ fn mistakes_of_trace_and_replay() {
     };
     writer.event(main, 5, event).unwrap();
     writer.finish().unwrap();
-    let cases: [(&[&str], i32, &str); 7] = [
+    let cases: [(&[&str], i32, &str); 10] = [
+        (
+            &["replay", "made.hwt", "--tune", "onetbb@2021.8"],
+            2,
+            "--tune: onetbb@2021.8 has no settings",
+        ),
+        (
+            &[
+                "replay",
+                "made.hwt",
+                "--tune",
+                "glibc",
+                "--plot",
+                "front.gif",
+            ],
+            2,
+            "ends in .svg or .png",
+        ),
+        (&["replay", "made.hwt", "--plot", "front.svg"], 2, "--tune"),
         (&["trace", "info", "notes.txt"], 4, "is no trace"),
         (&["trace", "info", "absent.hwt"], 4, "absent.hwt"),
         (

@@ -161,3 +161,39 @@ fn predictions_of_a_replay_are_proved_by_a_run() {
         text(&again)
     );
 }
+
+#[test]
+fn settings_are_searched_replayed_again_and_drawn() {
+    let Some((folder, program)) = ready("steady.c") else {
+        return;
+    };
+    let run = |words: &str| run(folder.path(), &words.split(' ').collect::<Vec<_>>());
+    let recorded = run(&format!("record -q --out s.hwt -- {program} 800 0"));
+    assert_eq!(recorded.status.code(), Some(0));
+    let words = "replay s.hwt -q --allocators glibc --repeat 1 --tune glibc --budget 15s --plot front.svg --json";
+    let tuned = run(words);
+    let report = serde_json::from_str::<Value>(&text(&tuned));
+    let report = report.unwrap_or_else(|_| panic!("{}", errors(&tuned)));
+    let found = &report["tuned"][0];
+    assert_eq!(found["allocator"], "glibc");
+    let tried = found["tried"].as_array().expect("what was tried");
+    assert!(!tried.is_empty(), "{report:#}");
+    for one in tried {
+        assert!(one["mean_bytes"].as_f64() > Some(1e6), "{one}");
+        assert!(
+            one["arm"].as_str().unwrap().contains("MALLOC_ARENA_MAX="),
+            "{one}"
+        );
+    }
+    let front = found["front"].as_array().expect("a front");
+    assert!(!front.is_empty() && front.len() <= tried.len(), "{found}");
+    let arms = report["arms"].as_array().expect("arms");
+    for name in front {
+        assert!(
+            arms.iter().any(|arm| arm["arm"] == *name),
+            "{name} in {report:#}"
+        );
+    }
+    let drawn = std::fs::read_to_string(folder.path().join("front.svg")).expect("a picture");
+    assert!(drawn.starts_with("<svg") && drawn.contains("settings tried"));
+}

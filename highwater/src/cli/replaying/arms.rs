@@ -8,7 +8,7 @@ use crate::cli::exit::Usage;
 use crate::cli::out::say;
 use allocators::{Library, Recipe, Spec, SpecError, Step, catalogue, ensure, installed};
 use observe::fact::arm::is_system_libc;
-use replay::{Arm, Setting};
+use replay::{Arm, Setting, knobs};
 use trace::Trace;
 
 /// What was asked for.
@@ -52,8 +52,14 @@ pub fn choose(trace: &Trace, choice: &Choice<'_>) -> anyhow::Result<Chosen> {
     for library in &libraries {
         add(&mut chosen, Arm::plain(library.clone()));
     }
-    for library in named(choice.tune, choice.quiet)? {
-        let arm = Arm::plain(library);
+    for word in words_of(choice.tune) {
+        let spec = find(word)?;
+        let has_knobs = |recipe| !knobs(recipe, usize::MAX).is_empty();
+        if !spec.recipe().is_some_and(has_knobs) {
+            let words = "has no settings whose effect a replay could show";
+            return Err(Usage(format!("--tune: {spec} {words}")).into());
+        }
+        let arm = Arm::plain(ready(&spec, choice.quiet)?);
         add(&mut chosen, arm.clone());
         chosen.tuned.push(arm);
     }
@@ -158,11 +164,15 @@ fn all(notes: &mut Vec<String>) -> anyhow::Result<Vec<Library>> {
 }
 
 fn named(list: &str, quiet: bool) -> anyhow::Result<Vec<Library>> {
-    let words = list
-        .split(',')
+    let libraries = words_of(list).map(|word| ready(&find(word)?, quiet));
+    libraries.collect()
+}
+
+/// Of a list with commas between them.
+fn words_of(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',')
         .map(str::trim)
-        .filter(|word| !word.is_empty());
-    words.map(|word| ready(&find(word)?, quiet)).collect()
+        .filter(|word| !word.is_empty())
 }
 
 /// The allocator of a name; without a version its newest of numbers alone that is installed, or else can be added.

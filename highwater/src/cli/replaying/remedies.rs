@@ -91,7 +91,8 @@ fn bases<'a>(played: &'a [Played], trace: &Trace) -> Vec<Base<'a>> {
     all.map(|(_, base)| base).collect()
 }
 
-fn recipe_of(arm: &Arm) -> Option<&'static Recipe> {
+/// The catalogue's recipe of an arm's allocator.
+pub fn recipe_of(arm: &Arm) -> Option<&'static Recipe> {
     Spec::parse(&arm.library.spec).ok()?.recipe()
 }
 

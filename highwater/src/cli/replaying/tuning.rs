@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 
 use super::Report;
+use super::remedies::recipe_of;
 use super::runs::{self, Played};
 use crate::cli::exit::Usage;
 use crate::cli::pictures;
-use allocators::Spec;
 use replay::{Arm, Forecast, Runner, Search, front, knobs, spread};
 use report::plot::front::{Tried, svg};
 use trace::Trace;
@@ -55,19 +55,10 @@ impl Tuning<'_> {
     /// Searches settings of the allocator of an arm while `time` lasts; what it came to, and its front.
     ///
     /// # Errors
-    /// The allocator has nothing to set, the replayer cannot be started, or the user interrupted.
+    /// The replayer cannot be started, or the user interrupted.
     pub fn search(&self, base: &Arm, time: Duration) -> anyhow::Result<(Tuned, Vec<Played>)> {
-        let spec = Spec::parse(&base.library.spec).ok();
-        let recipe = spec.as_ref().and_then(Spec::recipe);
-        let known = recipe
-            .map(|recipe| knobs(recipe, self.threads))
-            .unwrap_or_default();
-        if known.is_empty() {
-            bail!(Usage(format!(
-                "--tune: {} has no settings whose effect a replay could show",
-                base.name
-            )));
-        }
+        let recipe = recipe_of(base);
+        let known = recipe.map_or(Vec::new(), |recipe| knobs(recipe, self.threads));
         let begun = Instant::now();
         let bar = runs::spinner(self.quiet);
         let mut search = Search::new(known, self.seed);
