@@ -52,6 +52,7 @@ pub fn value(report: &Report) -> Value {
         "end": s.end,
         "arms": verdict.arms.iter().map(|row| arm(report, row)).collect::<Vec<_>>(),
         "pairs": verdict.pairs.iter().map(pair).collect::<Vec<_>>(),
+        "factors": super::factors::json(&verdict.factors),
         "predictions": verdict.predictions.iter().map(prediction).collect::<Vec<_>>(),
         "checks": verdict.checks,
         "findings": verdict.findings,
@@ -195,6 +196,10 @@ fn prediction(outcome: &Outcome) -> Value {
     object.insert("why".to_string(), json!(outcome.why));
     object.insert("over_s".to_string(), json!(outcome.over_s));
     object.insert("processes_count".to_string(), json!(outcome.processes));
+    object.insert(
+        "processes_all_count".to_string(),
+        json!(outcome.processes_all),
+    );
     object.insert("starved_share".to_string(), json!(outcome.starved_share));
     let predicted = Some(outcome.predicted);
     estimate(&mut object, "predicted_rss_anon", "bytes", predicted);

@@ -16,6 +16,7 @@ pub mod column;
 pub mod csv;
 pub mod ended;
 pub mod explain;
+pub mod factors;
 pub mod groups;
 pub mod heap;
 pub mod html;

@@ -12,7 +12,7 @@ pub const TITLES: [&str; 6] = [
     "Arm",
     "Predicted",
     "Measured",
-    "Error",
+    "Prediction",
     "x control, predicted / measured",
     "Outcome",
 ];
@@ -41,15 +41,23 @@ pub fn cells(report: &Report, outcome: &Outcome) -> [String; 6] {
         outcome.arm.clone(),
         written::bytes_interval(p.value, p.lo, p.hi),
         measured,
-        outcome.error().map_or(MISSING.to_owned(), signed_percent),
+        outcome.error().map_or(MISSING.to_owned(), too),
         ratios(report, outcome).map_or(MISSING.to_owned(), |(predicted, measured)| {
             format!("{predicted:.2} / {measured:.2}")
         }),
-        match outcome.why.as_str() {
-            "" => outcome.place().word().to_owned(),
-            why => format!("{}: {why}", outcome.place().word()),
-        },
+        place(outcome),
     ]
+}
+
+/// Where the measured mean lies, of how many processes where not of all, and why there is none.
+fn place(outcome: &Outcome) -> String {
+    let word = outcome.place().word();
+    let (some, all) = (outcome.processes, outcome.processes_all);
+    match outcome.why.as_str() {
+        "" if some < all => format!("{word} ({some} of {all} processes)"),
+        "" => word.to_owned(),
+        why => format!("{word}: {why}"),
+    }
 }
 
 /// A line for each arm.
@@ -66,7 +74,7 @@ pub fn lines(report: &Report) -> Vec<(Place, String)> {
                     )
                 });
                 format!(
-                    "{arm}: {predicted} predicted, {measured} measured: {place}, off by {error}{}",
+                    "{arm}: {predicted} predicted, {measured} measured: {place}, predicted {error}{}",
                     ratios.unwrap_or_default()
                 )
             }
@@ -100,10 +108,13 @@ pub fn score(report: &Report) -> String {
         .iter()
         .filter(|one| one.place() == Place::Inside)
         .count();
-    let here = format!(
-        "{inside} of {compared} measured means lie within the predicted interval. {}",
-        caption(&report.verdict)
-    );
+    let here = match compared {
+        0 => "Nothing could be compared.".to_owned(),
+        _ => format!(
+            "{inside} of {compared} measured means lie within the predicted interval. {}",
+            caption(&report.verdict)
+        ),
+    };
     let starved = starved(&report.verdict).unwrap_or_default();
     match &report.extras.score {
         None => here + &starved,
@@ -114,19 +125,19 @@ pub fn score(report: &Report) -> String {
 /// Memory against the control's, predicted and measured, of an arm that is not the control.
 fn ratios(report: &Report, outcome: &Outcome) -> Option<(f64, f64)> {
     let control = &report.summary.control;
-    let reference = report
-        .verdict
-        .predictions
-        .iter()
-        .find(|one| one.arm == *control && one.arm != outcome.arm)?;
+    let is_reference = |one: &&Outcome| {
+        one.arm == *control && one.arm != outcome.arm && one.over_s == outcome.over_s
+    };
+    let mut all = report.verdict.predictions.iter();
+    let reference = all.find(is_reference)?;
     let predicted = outcome.predicted.value / reference.predicted.value;
     let measured = outcome.measured?.value / reference.measured?.value;
     let are_finite = predicted.is_finite() && measured.is_finite();
     are_finite.then_some((predicted, measured))
 }
 
-/// "+3.4 %".
-fn signed_percent(share: f64) -> String {
-    let sign = if share < 0.0 { "-" } else { "+" };
-    format!("{sign}{}", written::percent(share.abs()))
+/// "3.4 % too high".
+fn too(share: f64) -> String {
+    let word = if share < 0.0 { "too low" } else { "too high" };
+    format!("{} {word}", written::percent(share.abs()))
 }

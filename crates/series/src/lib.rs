@@ -10,6 +10,7 @@ pub mod clean;
 pub mod columns;
 pub mod design;
 pub mod estimate;
+pub mod factorial;
 pub mod fit;
 pub mod forecast;
 pub mod incarnation;

@@ -1,13 +1,16 @@
-//! What tests of several crates share: a skip that is counted, a port that nobody listens on, interpreters.
+//! What tests of several crates share: a skip that is counted, a port that nobody listens on, interpreters, one source of
+//! random numbers.
 //!
 //! In: what a test lacks. Out: a line that CI counts, a number. Called by: tests only.
 
 mod fetched;
 mod free_port;
 mod python;
+mod random;
 mod skipped;
 
 pub use fetched::fetched;
 pub use free_port::free_port;
 pub use python::{python, pythons};
+pub use random::Random;
 pub use skipped::skipped;

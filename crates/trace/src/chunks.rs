@@ -125,9 +125,15 @@ impl Trace {
         self.about.get(name).map(String::as_str)
     }
 
-    /// Whether it is of the whole life of a program that came to its end by itself.
+    /// Whether it is of the whole life of a process that came to its end by itself.
     pub fn is_whole_life(&self) -> bool {
-        self.facts.stopped().is_none() && self.about(ENDED).is_some()
+        self.facts.stopped().is_none() && self.about(ENDED).is_some() && self.is_from_the_start()
+    }
+
+    /// Whether it begins with its process. What a shell did before exec is no part of it.
+    pub fn is_from_the_start(&self) -> bool {
+        let first = self.samples.first().map_or(0, |sample| sample.time_ns);
+        self.events_before_exec == 0 || first <= self.facts.length_ns / 20
     }
 
     fn take(&mut self, found: &[Found]) {

@@ -1,6 +1,7 @@
 //! `highwater run` as its user calls it: the real binary, real processes, real kills.
 
 mod bad_input;
+mod factors;
 mod fake;
 mod groups;
 mod hostile;

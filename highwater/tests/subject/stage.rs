@@ -78,6 +78,7 @@ pub fn arm(name: &str) -> Arm {
         command: None,
         curve: None,
         prediction: None,
+        levels: Vec::new(),
     }
 }
 

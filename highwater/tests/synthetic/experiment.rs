@@ -21,6 +21,7 @@ impl Plan {
             command: None,
             curve: None,
             prediction: None,
+            levels: Vec::new(),
         });
         Experiment {
             name: self.name.clone(),

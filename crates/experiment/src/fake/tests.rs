@@ -15,6 +15,7 @@ fn plan(curves: &[&str], replicas: u32) -> Experiment {
         command: None,
         curve: Some((*curve).to_owned()),
         prediction: None,
+        levels: Vec::new(),
     };
     Experiment {
         name: "fake".into(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::redact::redact_experiment;
 use super::signal::signal_name;
@@ -185,6 +185,13 @@ struct ArmTable<'a> {
     environment: &'a BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prediction: Option<PredictionTable>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty", serialize_with = "in_order")]
+    levels: &'a [(String, String)],
+}
+
+/// As a table in the order of the list.
+fn in_order<S: Serializer>(pairs: &&[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(pairs.iter().map(|(name, value)| (name, value)))
 }
 
 #[derive(Serialize)]
@@ -400,6 +407,7 @@ fn arm_table(arm: &super::Arm) -> ArmTable<'_> {
         command: arm.command.as_deref(),
         curve: arm.curve.as_deref(),
         environment: &arm.environment,
+        levels: &arm.levels,
         prediction: arm.prediction.map(|prediction| PredictionTable {
             mean: write_bytes_exact(prediction.mean_bytes),
             lo: write_bytes_exact(prediction.lo_bytes),

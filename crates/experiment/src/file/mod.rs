@@ -217,7 +217,7 @@ pub enum LoadPer {
 }
 
 /// One variant of the subject.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Arm {
     pub name: String,
     /// "glibc", "jemalloc@5.3.0", or the path of a library; empty: the program as it comes.
@@ -232,6 +232,10 @@ pub struct Arm {
     /// What a replay predicts; the verdict compares it with what is measured.
     #[serde(default)]
     pub prediction: Option<Prediction>,
+    /// (factor, level), of an experiment that varies several things together. The first arm has each factor's
+    /// reference.
+    #[serde(default)]
+    pub levels: Vec<(String, String)>,
 }
 
 /// Mean anonymous resident memory of a process over the first part of its life: the predicted value, and between which

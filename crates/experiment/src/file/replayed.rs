@@ -99,7 +99,8 @@ fn head(out: &mut String, facts: &ReplayFacts, names: &[String]) {
     let interval = Duration::from_millis(interval.as_millis() as u64);
     let (why, duration) = match facts.is_whole_life {
         true => (
-            "# The program ends by itself, and the run with it; side by side it may take far longer.",
+            "# When it was recorded the program ended by itself, and so does the run; side by side it may take far\n\
+             # longer. Was it asked to end? Then write the time to compare, over = \"10m\", and this as the duration.",
             LIFE_MIN.max(part * LIFE_FACTOR),
         ),
         false => (
@@ -126,7 +127,10 @@ fn over(facts: &ReplayFacts) -> Over {
 
 fn hypothesis(facts: &ReplayFacts) -> String {
     let mean = |arm: Option<&ReplayedArm>| Some((arm?.name.clone(), arm?.predicted?.mean_bytes));
-    match (mean(facts.arms.first()), mean(facts.arms.get(1))) {
+    let (today, best) = (mean(facts.arms.first()), mean(facts.arms.get(1)));
+    match (today, best) {
+        (None, _) => "another allocator or setting needs less memory: the replay could not be trusted to say which"
+            .to_owned(),
         (Some((_, today)), Some((best, less))) if less < 0.95 * today => format!(
             "with {best} the mean anonymous memory is {} instead of {}",
             written::bytes(less),

@@ -9,8 +9,10 @@ use units::{write_bytes_exact, write_duration_exact};
 
 /// Version of the file's shape, and of the JSON that `highwater log` prints.
 pub const SCHEMA: &str = "highwater.ledger/2";
-/// Versions that are read. The first had no predictions.
-pub const SCHEMAS_READ: &[&str] = &["highwater.ledger/1", SCHEMA];
+/// The version before: without predictions. An entry that has none is written so, and older versions read it.
+pub const SCHEMA_PLAIN: &str = "highwater.ledger/1";
+/// Versions that are read.
+pub const SCHEMAS_READ: &[&str] = &[SCHEMA_PLAIN, SCHEMA];
 
 /// What was believed, what was done about it, and what came out. Empty texts and lists: not said (yet).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

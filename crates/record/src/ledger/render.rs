@@ -80,6 +80,9 @@ pub fn markdown(entries: &[Entry]) -> String {
             }
         }
     }
+    if let Some(score) = Score::of(entries) {
+        let _ = writeln!(out, "\n{}", escaped(&score.words()));
+    }
     out
 }
 

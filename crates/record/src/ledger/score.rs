@@ -1,5 +1,7 @@
 //! How often predictions came true: the tool's own hit rate, over the entries of a ledger.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::Serialize;
 use units::written;
 
@@ -22,12 +24,18 @@ pub struct Score {
 }
 
 impl Score {
-    /// `None` without a prediction that was compared.
+    /// `None` without a prediction that was compared. Of an arm that an entry's runs measured several times the last
+    /// counts, and what stands in two entries counts once: the same answer again is no further evidence.
     pub fn of(entries: &[Entry]) -> Option<Score> {
-        let all: Vec<&Predicted> = entries
-            .iter()
-            .flat_map(|entry| &entry.predictions)
-            .collect();
+        let mut latest: BTreeMap<(&str, &str, &str), &Predicted> = BTreeMap::new();
+        for entry in entries {
+            for one in &entry.predictions {
+                latest.insert((&entry.experiment, &entry.hypothesis, &one.arm), one);
+            }
+        }
+        let mut seen = BTreeSet::new();
+        let is_new = |one: &&Predicted| seen.insert((one.run.clone(), one.arm.clone()));
+        let all: Vec<&Predicted> = latest.into_values().filter(is_new).collect();
         if all.is_empty() {
             return None;
         }
@@ -88,9 +96,16 @@ mod tests {
         }
     }
 
-    fn entry(measured: &[u64]) -> Entry {
+    /// Of an experiment of that name, an arm for each measurement.
+    fn entry(name: &str, measured: &[u64]) -> Entry {
+        let one = |(at, bytes): (usize, &u64)| Predicted {
+            run: name.to_owned(),
+            arm: at.to_string(),
+            ..predicted(*bytes)
+        };
         Entry {
-            predictions: measured.iter().copied().map(predicted).collect(),
+            experiment: name.to_owned(),
+            predictions: measured.iter().enumerate().map(one).collect(),
             ..Entry::new("2026-11-21", "g")
         }
     }
@@ -103,8 +118,12 @@ mod tests {
 
     #[test]
     fn nine_of_ten() {
-        assert_eq!(Score::of(&[entry(&[])]), None);
-        let score = Score::of(&[entry(&[100; 6]), entry(&[]), entry(&[100, 100, 100, 200])]);
+        assert_eq!(Score::of(&[entry("a", &[])]), None);
+        let score = Score::of(&[
+            entry("a", &[100; 6]),
+            entry("b", &[]),
+            entry("c", &[100, 100, 100, 200]),
+        ]);
         let score = score.expect("ten predictions");
         assert_eq!((score.compared_count, score.inside_count), (10, 9));
         // R: binom::binom.wilson(9, 10).
@@ -117,8 +136,33 @@ mod tests {
     }
 
     #[test]
+    fn the_same_answer_again_is_no_further_evidence() {
+        let first = entry("a", &[100, 200]);
+        let mut again = first.clone();
+        for one in &mut again.predictions {
+            one.run = "a-2".to_owned();
+            one.measured_bytes = 100;
+        }
+        let both = Entry {
+            predictions: [first.predictions.clone(), again.predictions].concat(),
+            ..first.clone()
+        };
+        let score = Score::of(&[both]).expect("two");
+        assert_eq!((score.compared_count, score.inside_count), (2, 2));
+        // A run that stands in an entry and in a copy of it.
+        let copied = Entry {
+            hypothesis: "another".to_owned(),
+            ..first.clone()
+        };
+        assert_eq!(
+            Score::of(&[first, copied]).map(|score| score.compared_count),
+            Some(2)
+        );
+    }
+
+    #[test]
     fn a_process_that_took_nothing_is_an_error_and_no_division_by_zero() {
-        let score = Score::of(&[entry(&[0, 100])]).expect("two");
+        let score = Score::of(&[entry("a", &[0, 100])]).expect("two");
         assert!(score.error_median_share.is_finite());
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::entry::{Attempt, Entry, SCHEMA, SCHEMAS_READ, Status};
+use super::entry::{Attempt, Entry, SCHEMA, SCHEMA_PLAIN, SCHEMAS_READ, Status};
 use units::wording::{nearest, quoted};
 
 /// Larger than any entry that people write; a file beyond is something else.
@@ -122,6 +122,12 @@ impl Ledger {
             Some(old) => Ok(old),
             None => self.add(entry, &entry.experiment),
         }
+    }
+
+    /// The entry that has this run among its attempts; a run that is concluded again stays where it is.
+    pub fn entry_of_run(&self, run: &str) -> Result<Option<Entry>> {
+        let has = |entry: &Entry| entry.attempts.iter().any(|attempt| attempt.run == run);
+        Ok(self.list()?.entries.into_iter().rev().find(has))
     }
 
     pub fn append_attempt(&self, id: &str, attempt: &Attempt) -> Result<Entry> {
@@ -249,7 +255,15 @@ fn read_entry(path: &Path) -> Result<Entry> {
 
 /// Written beside and moved into place: a reader sees the old entry or the new one.
 fn write_entry(path: &Path, entry: &Entry) -> Result<()> {
-    let text = toml::to_string_pretty(entry).expect("texts and lists only");
+    let schema = match entry.predictions.is_empty() {
+        true => SCHEMA_PLAIN,
+        false => SCHEMA,
+    };
+    let entry = Entry {
+        schema: schema.to_owned(),
+        ..entry.clone()
+    };
+    let text = toml::to_string_pretty(&entry).expect("texts and lists only");
     let beside = path.with_extension("toml.new");
     let written = File::create(&beside)
         .and_then(|mut file| {

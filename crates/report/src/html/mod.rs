@@ -74,6 +74,7 @@ fn body(report: &Report) -> Markup {
             (sections::learnings(report))
             (sections::findings(report))
             (sections::charts(report))
+            (sections::factors(report))
             (sections::predicted(report))
             (checks::section(report))
             (sections::experiment(report))

@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use super::arms::cell;
 use super::{numbers, swatch, visible};
 use crate::column::Column;
+use crate::factors;
 use crate::heap;
 use crate::pictures;
 use crate::predictions;
@@ -288,6 +289,19 @@ pub fn events(report: &Report) -> Markup {
 pub fn stalls(report: &Report) -> Markup {
     let caption = "Busy periods held up for 1 ms or more, per process, by what held them.";
     by_arm(report, ("stalls", arms::TITLE, caption), arms::columns)
+}
+
+/// What the factors do; nothing without factors.
+pub fn factors(report: &Report) -> Markup {
+    let lines = factors::lines(&report.verdict.factors);
+    html! {
+        @if !lines.is_empty() {
+            section aria-labelledby="factors" {
+                h2 #factors { (factors::TITLE) }
+                ul { @for line in &lines { li { (visible(line)) } } }
+            }
+        }
+    }
 }
 
 /// What the experiment predicted, beside what was measured; nothing without a prediction.

@@ -9,7 +9,7 @@ mod escape;
 mod sections;
 
 use super::pictures::Picture;
-use super::{Report, heap, predictions, stall, text};
+use super::{Report, factors, heap, predictions, stall, text};
 use escape::sentence;
 
 pub use escape::escaped;
@@ -34,6 +34,7 @@ pub fn render_with(report: &Report, pictures: &[Picture]) -> String {
     page.add(arms::allocators(report).unwrap_or_default());
     page.section("Growth over time", sections::growth(report));
     page.section("Charts", sections::charts(pictures));
+    page.list(factors::TITLE, factors::lines(&report.verdict.factors));
     page.section(predictions::TITLE, sections::predicted(report));
     page.list("Checks", text::checks(report));
     page.list("What weakens this", findings(report));

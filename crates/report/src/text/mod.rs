@@ -10,7 +10,7 @@ mod arms;
 use anstyle::{AnsiColor, Style};
 
 use super::visible::visible;
-use super::{Report, heap, predictions};
+use super::{Report, factors, heap, predictions};
 use units::written;
 use verdict::check::CheckOutcome;
 use verdict::run::RunVerdict;
@@ -55,6 +55,11 @@ pub fn render(report: &Report, width: usize) -> String {
         Some((Style::new(), format!("{}: {causes}", row.arm)))
     });
     page.section("Causes that the heap probe found", causes.collect());
+    let effects = factors::lines(&verdict.factors).into_iter();
+    page.section(
+        factors::TITLE,
+        effects.map(|line| (Style::new(), line)).collect(),
+    );
     page.section(predictions::TITLE, prediction_lines(report));
     page.section("Checks", check_lines(verdict));
     let findings = verdict

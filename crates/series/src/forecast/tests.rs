@@ -1,33 +1,18 @@
 //! Tests of forecasts on series of known kinds.
 
 use super::*;
-
-/// SplitMix64; the sum of twelve is nearly normal.
-struct Dice(u64);
-
-impl Dice {
-    fn normal(&mut self) -> f64 {
-        let mut uniform = || {
-            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = self.0;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            (z ^ (z >> 31)) as f64 / u64::MAX as f64
-        };
-        (0..12).map(|_| uniform()).sum::<f64>() - 6.0
-    }
-}
+use testkit::Random;
 
 const KNOWN: usize = 300;
 const ALL: usize = 400;
 const SEEDS: u64 = 100;
 
 /// The share of intervals that held what came, and their median width.
-fn covered(curve: impl Fn(usize, &mut Dice) -> f64) -> (f64, f64) {
+fn covered(curve: impl Fn(usize, &mut Random) -> f64) -> (f64, f64) {
     let mut widths = Vec::new();
     let mut held = 0;
     for seed in 0..SEEDS {
-        let mut dice = Dice(seed);
+        let mut dice = Random::new(seed);
         let point = |i: usize| Point {
             t_s: i as f64,
             value: curve(i, &mut dice),

@@ -2,7 +2,7 @@
 //! all say the same of the same record.
 
 use super::steady::steady;
-use super::{RunVerdict, audited, conclude, heap, predicted};
+use super::{RunVerdict, audited, conclude, factors, heap, predicted};
 use crate::Rules;
 use crate::arm;
 use crate::arm::ArmVerdict;
@@ -30,6 +30,7 @@ pub fn judge_run(run: &Run, rules: &Rules) -> RunVerdict {
     let heaps = heap::arm_heaps(run, rules);
     let findings = audited::findings(run);
     RunVerdict {
+        factors: factors::of_run(&run.experiment.arms, &arms, &costs),
         predictions: predicted::outcomes(run, rules),
         ..conclude(run, &arms, pairs, &costs, &heaps, checks, findings)
     }

@@ -5,6 +5,7 @@
 //! only ([`standing`]), and from what the processes were seen to do.
 
 pub mod audited;
+pub mod factors;
 mod headline;
 pub mod heap;
 pub mod judge;
@@ -49,6 +50,9 @@ pub struct RunVerdict {
     /// How the arm to adopt came out; `None` when the experiment names none.
     #[serde(default)]
     pub adopt: Option<Adopt>,
+    /// What the factors of the experiment do; empty without factors.
+    #[serde(default)]
+    pub factors: Vec<factors::FactorEffects>,
     /// What the experiment file predicted, and what was measured.
     #[serde(default)]
     pub predictions: Vec<predicted::Outcome>,
@@ -131,6 +135,7 @@ pub fn conclude(
         checks,
         findings,
         adopt,
+        factors: Vec::new(),
         predictions: Vec::new(),
         own: own_cost(run),
     };

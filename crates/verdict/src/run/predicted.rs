@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use experiment::file::{Over, Prediction};
+use observe::member;
 use observe::metric;
 use observe::metric::Metric;
 use observe::snapshot::{Event, EventKind, TimeNs};
@@ -19,10 +20,11 @@ use units::written;
 use crate::Rules;
 use crate::arm::across;
 
-/// Shares of the predicted time by which a process is first and last sampled, at least. What is missed is less of the
-/// time than the interval of a prediction (10 %) is of its mean.
+/// Shares of the predicted time by which a process is first and last sampled, at least, and the longest gap between two
+/// samples. What is missed is less of the time than the interval of a prediction (10 %) is of its mean.
 const FIRST_SHARE: f64 = 0.05;
 const LAST_SHARE: f64 = 0.95;
+const GAP_SHARE: f64 = 0.1;
 /// A process that waits for a CPU for more of its time gets less far than the prediction assumes; same reason.
 pub const STARVED_SHARE: f64 = 0.1;
 
@@ -33,10 +35,12 @@ pub struct Outcome {
     pub predicted: Estimate,
     /// Seconds of a process's life, from its start, that the prediction is for; `None`: all of it.
     pub over_s: Option<f64>,
-    /// Mean over processes, with an interval over processes; `None`: [`Outcome::why`] says why.
+    /// Mean over replicas, with an interval over replicas; `None`: [`Outcome::why`] says why.
     pub measured: Option<Estimate>,
-    /// Processes that were sampled over that time.
+    /// Replicas that were sampled over that time, and all of the arm.
     pub processes: u32,
+    #[serde(default)]
+    pub processes_all: u32,
     /// Share of that time for which they did not get on because others had the CPUs, on average. Of a whole life it
     /// does not change the mean, unless the allocator gives memory back by the clock: it does so more often then.
     #[serde(default)]
@@ -104,16 +108,12 @@ fn outcome(run: &Run, arm: &str, prediction: Prediction, rules: &Rules) -> Outco
     let replicas = subjects(run, arm);
     let all: Vec<Result<Seen, Unseen>> = replicas
         .values()
-        .flatten()
-        .map(|process| of_process(run, process, over_s))
+        .map(|incarnations| of_replica(run, incarnations, over_s))
         .collect();
-    let seen: Vec<Estimate> = all.iter().flatten().map(|one| exact(one.mean)).collect();
-    let starved = all
-        .iter()
-        .flatten()
-        .map(|one| one.starved_share)
-        .sum::<f64>();
-    let measured = across(&seen, rules);
+    let seen: Vec<Seen> = all.iter().flatten().copied().collect();
+    let means: Vec<Estimate> = seen.iter().map(|one| exact(one.mean)).collect();
+    let measured = across(&means, rules);
+    let starved = seen.iter().map(|one| one.starved_share).sum::<f64>();
     let unseen = all
         .into_iter()
         .filter_map(Result::err)
@@ -128,6 +128,7 @@ fn outcome(run: &Run, arm: &str, prediction: Prediction, rules: &Rules) -> Outco
         over_s,
         measured,
         processes: seen.len() as u32,
+        processes_all: replicas.len() as u32,
         starved_share: starved / seen.len().max(1) as f64,
         why: match measured {
             Some(_) => String::new(),
@@ -150,8 +151,10 @@ enum Unseen {
     Nothing,
     /// First and last sample, seconds of its life.
     Part(f64, f64),
-    /// It did not end by itself.
-    Stopped,
+    /// The longest time without a sample, seconds.
+    Gap(f64),
+    /// It did not end with exit code 0, or how it ended is not known.
+    Unended,
     /// Share of its time that it waited for a CPU.
     Starved(f64),
 }
@@ -168,8 +171,13 @@ impl Unseen {
                 written::seconds(from),
                 written::seconds(to),
             ),
-            Unseen::Stopped => {
-                "the prediction is for the whole life of a process; none ended by itself".to_owned()
+            Unseen::Gap(gap) => format!(
+                "the prediction is for the {over} of a process; for {} of it no sample was taken",
+                written::seconds(gap)
+            ),
+            Unseen::Unended => {
+                "the prediction is for the whole life of a process, and none was seen to its end with exit code 0"
+                    .to_owned()
             }
             Unseen::Starved(share) => format!(
                 "its processes waited for a CPU for {} of their time and got less far than the prediction assumes: \
@@ -188,19 +196,50 @@ struct Seen {
     starved_share: f64,
 }
 
+/// The unit is the replica: of one that was restarted, the mean of its processes.
+fn of_replica(run: &Run, incarnations: &[&Process], over_s: Option<f64>) -> Result<Seen, Unseen> {
+    let all: Vec<Result<Seen, Unseen>> = incarnations
+        .iter()
+        .map(|process| of_process(run, process, over_s))
+        .collect();
+    let seen: Vec<Seen> = all.iter().flatten().copied().collect();
+    let mean = |of: fn(&Seen) -> f64| seen.iter().map(of).sum::<f64>() / seen.len() as f64;
+    match seen.is_empty() {
+        false => Ok(Seen {
+            mean: mean(|one| one.mean),
+            starved_share: mean(|one| one.starved_share),
+        }),
+        true => Err(all
+            .into_iter()
+            .filter_map(Result::err)
+            .max_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal))
+            .unwrap_or(Unseen::Nothing)),
+    }
+}
+
 /// Mean anonymous memory over the first `over_s` of a process's life, or over all of it.
 fn of_process(run: &Run, process: &Process, over_s: Option<f64>) -> Result<Seen, Unseen> {
-    let memory = incarnation_points(process, metric::RSS_ANON.name, Duration::ZERO);
-    let ended =
-        |event: &Event| event.process == Some(process.id) && event.kind == EventKind::Exited;
-    if over_s.is_none() && !run.events.iter().any(ended) {
-        return Err(Unseen::Stopped);
+    // A process that ran before it was watched has an age.
+    let born = member::latest(&process.facts, member::BORN).and_then(|born| born.parse().ok());
+    let born = TimeNs(born.map_or(process.started.0, |born: i64| born.min(process.started.0)));
+    let age_s = seconds_between(born, process.started);
+    let mut memory = incarnation_points(process, metric::RSS_ANON.name, Duration::ZERO);
+    for point in &mut memory {
+        point.t_s += age_s;
     }
-    let mean = mean(&memory, over_s)?;
-    let seconds = over_s.unwrap_or(memory.last().map_or(0.0, |point| point.t_s));
-    let spent = |metric| spent_s(process, metric, seconds);
+    let exited =
+        |event: &&Event| event.process == Some(process.id) && event.kind == EventKind::Exited;
+    let end_s = match over_s {
+        Some(over_s) => over_s,
+        None => {
+            let exited = run.events.iter().find(exited).ok_or(Unseen::Unended)?;
+            seconds_between(born, exited.time)
+        }
+    };
+    let mean = mean(&memory, end_s)?;
+    let spent = |metric| spent_s(process, metric, end_s - age_s);
     let cpu_s = spent(metric::CPU_USER) + spent(metric::CPU_SYSTEM);
-    let starved_share = starved_share(cpu_s, spent(metric::RUN_DELAY), seconds);
+    let starved_share = starved_share(cpu_s, spent(metric::RUN_DELAY), end_s);
     // A slower life has the same phases and the same mean; the first minute of it has not.
     match over_s.is_some() && starved_share > STARVED_SHARE {
         true => Err(Unseen::Starved(starved_share)),
@@ -234,18 +273,21 @@ fn spent_s(process: &Process, metric: Metric, over_s: f64) -> f64 {
     steps.sum::<f64>() / 1e9
 }
 
-/// Mean over the first `over_s`, or over all samples.
-fn mean(points: &[Point], over_s: Option<f64>) -> Result<f64, Unseen> {
-    let is_within = |point: &&Point| over_s.is_none_or(|over_s| point.t_s <= over_s);
-    let within: Vec<&Point> = points.iter().filter(is_within).collect();
+/// Mean over the first `end_s` of a life.
+fn mean(points: &[Point], end_s: f64) -> Result<f64, Unseen> {
+    let within: Vec<&Point> = points.iter().filter(|point| point.t_s <= end_s).collect();
     let (Some(first), Some(last)) = (within.first(), within.last()) else {
         return Err(Unseen::Nothing);
     };
-    let end_s = over_s.unwrap_or(last.t_s);
     let seconds = last.t_s - first.t_s;
+    let gaps = within.windows(2).map(|pair| pair[1].t_s - pair[0].t_s);
     let is_part = first.t_s > FIRST_SHARE * end_s || last.t_s < LAST_SHARE * end_s;
     if is_part || seconds <= 0.0 {
         return Err(Unseen::Part(first.t_s, last.t_s));
+    }
+    let gap = gaps.fold(0.0, f64::max);
+    if gap > GAP_SHARE * end_s {
+        return Err(Unseen::Gap(gap));
     }
     let area: f64 = within
         .windows(2)
@@ -282,6 +324,7 @@ mod tests {
             over_s: Some(100.0),
             measured: measured_mib.map(mib),
             processes: 1,
+            processes_all: 1,
             starved_share: 0.0,
             why: String::new(),
         }
@@ -291,29 +334,32 @@ mod tests {
     fn the_mean_is_that_of_the_predicted_time_alone() {
         // 0 to 100 MiB within the time, and far more behind it.
         let points = points(0.0, 400.0, |t| if t <= 100.0 { t } else { 900.0 });
-        let first = mean(&points, Some(100.0)).expect("a mean") / MIB;
+        let first = mean(&points, 100.0).expect("a mean") / MIB;
         assert!((first - 50.0).abs() < 0.1, "{first}");
-        let all = mean(&points, None).expect("a mean") / MIB;
+        let all = mean(&points, 400.0).expect("a mean") / MIB;
         assert!(all > 600.0, "{all}");
     }
 
     #[test]
     fn a_slower_life_has_the_same_mean() {
-        let fast = mean(&points(0.0, 100.0, |t| t), None);
-        let slow = mean(&points(0.0, 400.0, |t| t / 4.0), None);
+        let fast = mean(&points(0.0, 100.0, |t| t), 100.0);
+        let slow = mean(&points(0.0, 400.0, |t| t / 4.0), 400.0);
         assert_eq!(fast, slow);
     }
 
     #[test]
     fn what_was_not_sampled_over_that_time_is_not_compared() {
-        let late = mean(&points(9.0, 100.0, |_| 50.0), Some(100.0));
+        let late = mean(&points(9.0, 100.0, |_| 50.0), 100.0);
         assert_eq!(late, Err(Unseen::Part(9.0, 100.0)));
-        let short = mean(&points(0.0, 60.0, |_| 50.0), Some(100.0));
+        let short = mean(&points(0.0, 60.0, |_| 50.0), 100.0);
         assert_eq!(short, Err(Unseen::Part(0.0, 60.0)));
-        assert_eq!(mean(&[], Some(100.0)), Err(Unseen::Nothing));
-        assert_eq!(mean(&[], None), Err(Unseen::Nothing));
+        assert_eq!(mean(&[], 100.0), Err(Unseen::Nothing));
         let one = points(1.0, 1.0, |_| 50.0);
-        assert_eq!(mean(&one[..1], None), Err(Unseen::Part(1.0, 1.0)));
+        assert_eq!(mean(&one[..1], 1.0), Err(Unseen::Part(1.0, 1.0)));
+        // The collector was away for a fifth of it.
+        let mut holed = points(0.0, 100.0, |_| 50.0);
+        holed.retain(|point| point.t_s <= 40.0 || point.t_s >= 60.0);
+        assert_eq!(mean(&holed, 100.0), Err(Unseen::Gap(20.0)));
     }
 
     #[test]
@@ -345,14 +391,15 @@ mod tests {
         let reasons = [
             Unseen::Nothing,
             Unseen::Part(0.0, 1.0),
-            Unseen::Stopped,
+            Unseen::Gap(1.0),
+            Unseen::Unended,
             Unseen::Starved(0.5),
         ];
         assert!(reasons.is_sorted_by(|a, b| a < b));
         assert!(
             Unseen::Starved(0.5)
                 .words(Some(9.0))
-                .contains("50.0 % of their time")
+                .contains("50 % of their time")
         );
         assert!(
             Unseen::Part(0.0, 1.0)

@@ -7,7 +7,7 @@ use super::heap::ArmHeap;
 use crate::Label;
 use crate::arm::ArmVerdict;
 use crate::cost::{ArmCost, rss_peak};
-use experiment::file::SubjectKind;
+use experiment::file::{Over, SubjectKind};
 use observe::member;
 use observe::snapshot::{EventKind, ProcessId, Role};
 use record::run::{Process, Run};
@@ -36,28 +36,22 @@ pub fn rows(
     costs: &[ArmCost],
     heaps: &[ArmHeap],
 ) -> Vec<ArmRow> {
-    let finishes = ends_by_itself(run);
     arm_names(run)
         .iter()
-        .map(|arm| ArmRow {
-            aborted: aborted(run, arm).filter(|_| !finishes),
-            ..row(run, arm, verdicts, costs, heaps)
-        })
+        .map(|arm| row(run, arm, verdicts, costs, heaps))
         .collect()
 }
 
-/// Whether the program is one that comes to an end: every process of every arm did, with exit code 0.
-fn ends_by_itself(run: &Run) -> bool {
-    let names = arm_names(run);
-    let all: Vec<Vec<&Process>> = names
+/// Whether an arm's program is one that comes to its end, by what the experiment predicts of it: then an end with exit
+/// code 0 is none that came too early. Without that a server that gives up in every arm would pass for one.
+fn is_to_end(run: &Run, arm: &str) -> bool {
+    let planned = run
+        .experiment
+        .arms
         .iter()
-        .map(|arm| subjects(run, arm).into_values().flatten().collect())
-        .collect();
-    let is_done = |process: &&Process| has_event(run, process.id, &[EventKind::Exited]);
-    !all.is_empty()
-        && all
-            .iter()
-            .all(|processes| !processes.is_empty() && processes.iter().all(is_done))
+        .find(|planned| planned.name == arm);
+    let prediction = planned.and_then(|planned| planned.prediction);
+    prediction.is_some_and(|prediction| prediction.over == Over::Life)
 }
 
 fn row(
@@ -88,7 +82,7 @@ fn row(
         proved: latest_facts(&processes, proved_words),
         defects: lines_of(&processes, DEFECTS_FACT),
         protections: lines_of(&processes, PROTECTIONS_FACT),
-        aborted: None,
+        aborted: aborted(run, arm),
         started: replicas.len() as u32,
         crashed: crashed(run, &replicas, unexpected),
         restarted: replicas.values().map(|all| restarts(all)).sum::<usize>() as u32,
@@ -144,7 +138,11 @@ fn aborted(run: &Run, arm: &str) -> Option<String> {
     let last = replicas
         .values()
         .filter_map(|incarnations| incarnations.last());
+    let is_done = |process: &&&Process| {
+        is_to_end(run, arm) && has_event(run, process.id, &[EventKind::Exited])
+    };
     let ends: Vec<String> = last
+        .filter(|process| !is_done(process))
         .filter_map(|process| ended_early(run, process))
         .collect();
     if replicas.is_empty() {

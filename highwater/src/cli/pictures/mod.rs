@@ -23,9 +23,19 @@ enum Format {
 /// Finds out before the work what would fail after it.
 ///
 /// # Errors
-/// The file ends in neither .svg nor .png.
+/// The file ends in neither .svg nor .png, or its folder is not there.
 pub fn check(path: &Path) -> Result<()> {
-    format_of(path).map(|_| ())
+    format_of(path)?;
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    match folder {
+        Some(folder) if !folder.is_dir() => {
+            let words = format!("--plot {}: its folder is not there", path.display());
+            Err(Usage(words).into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Writes the sheet, an SVG.

@@ -67,6 +67,11 @@ impl Subject {
     pub fn start(plan: &Plan, trace: &Path) -> anyhow::Result<Subject> {
         let mut signals = Signals::new(PASSED.iter().chain(SHARED)).context("taking signals")?;
         let handle = signals.handle();
+        // In the handler, and not in the thread that passes them on: the program may be faster than that.
+        let was_asked = Arc::new(AtomicBool::new(false));
+        for signal in ASKING {
+            signal_hook::flag::register(*signal, was_asked.clone()).context("taking signals")?;
+        }
         let mut start = Command::new(&plan.path);
         start.arg0(&plan.command[0]).args(&plan.command[1..]);
         start.env(
@@ -79,13 +84,8 @@ impl Subject {
             .spawn()
             .with_context(|| format!("{name} could not be started"))?;
         let pid = child.id() as i32;
-        let was_asked = Arc::new(AtomicBool::new(false));
-        let asked = was_asked.clone();
         let passing = std::thread::spawn(move || {
             for signal in signals.forever() {
-                if ASKING.contains(&signal) {
-                    asked.store(true, Ordering::Relaxed);
-                }
                 pass(pid, signal);
             }
         });

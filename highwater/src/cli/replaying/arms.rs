@@ -6,6 +6,7 @@ use anyhow::Context;
 
 use crate::cli::exit::Usage;
 use crate::cli::out::say;
+use crate::cli::run::prepare::read;
 use allocators::{Library, Recipe, Spec, SpecError, Step, catalogue, ensure, installed};
 use observe::fact::arm::is_system_libc;
 use replay::{Arm, Setting, knobs};
@@ -17,6 +18,8 @@ pub struct Choice<'a> {
     pub settings: &'a [String],
     /// Allocators whose settings are searched, with commas between them.
     pub tune: &'a str,
+    /// An experiment file, whose arms are replayed too.
+    pub factors: Option<&'a Path>,
     pub quiet: bool,
 }
 
@@ -27,6 +30,8 @@ pub struct Chosen {
     pub why_not_recorded: Option<String>,
     /// As they come: their settings are searched.
     pub tuned: Vec<Arm>,
+    /// Of the experiment file: each combination of levels.
+    pub factors: Vec<experiment::file::Arm>,
     pub notes: Vec<String>,
 }
 
@@ -39,6 +44,7 @@ pub fn choose(trace: &Trace, choice: &Choice<'_>) -> anyhow::Result<Chosen> {
         arms: Vec::new(),
         why_not_recorded: None,
         tuned: Vec::new(),
+        factors: Vec::new(),
         notes: Vec::new(),
     };
     match recorded(trace) {
@@ -52,6 +58,9 @@ pub fn choose(trace: &Trace, choice: &Choice<'_>) -> anyhow::Result<Chosen> {
     for library in &libraries {
         add(&mut chosen, Arm::plain(library.clone()));
     }
+    if let Some(file) = choice.factors {
+        factors(&mut chosen, file, choice.quiet)?;
+    }
     for word in words_of(choice.tune) {
         let spec = find(word)?;
         let has_knobs = |recipe| !knobs(recipe, usize::MAX).is_empty();
@@ -61,7 +70,9 @@ pub fn choose(trace: &Trace, choice: &Choice<'_>) -> anyhow::Result<Chosen> {
         }
         let arm = Arm::plain(ready(&spec, choice.quiet)?);
         add(&mut chosen, arm.clone());
-        chosen.tuned.push(arm);
+        if !chosen.tuned.iter().any(|other| other.name == arm.name) {
+            chosen.tuned.push(arm);
+        }
     }
     for text in choice.settings {
         let (name, settings) = Setting::parse(text).map_err(|error| Usage(error.to_string()))?;
@@ -73,6 +84,36 @@ pub fn choose(trace: &Trace, choice: &Choice<'_>) -> anyhow::Result<Chosen> {
         }
     }
     Ok(chosen)
+}
+
+/// The arms of an experiment with factors, each by its name there.
+fn factors(chosen: &mut Chosen, file: &Path, quiet: bool) -> anyhow::Result<()> {
+    let refuse = |words: String| Usage(format!("--factors {}: {words}", file.display()));
+    let experiment = read(file, &[])?;
+    if experiment.arms.iter().any(|arm| arm.levels.is_empty()) {
+        return Err(refuse("its arms have no levels; write [factors]".to_owned()).into());
+    }
+    let recorded = chosen.arms.first().map(|(arm, _)| arm.library.clone());
+    for arm in &experiment.arms {
+        if arm.command.is_some() || !arm.arguments.is_empty() || arm.curve.is_some() {
+            let words = "varies the command, and a replay has one program";
+            return Err(refuse(format!("arm {} {words}", arm.name)).into());
+        }
+        let library = match arm.allocator.as_str() {
+            "" => recorded
+                .clone()
+                .context("the recorded allocator is not here")?,
+            named => ready(&find(named)?, quiet)?,
+        };
+        let replayed = Arm {
+            name: arm.name.clone(),
+            library,
+            environment: arm.environment.clone().into_iter().collect(),
+        };
+        chosen.arms.push((replayed, false));
+    }
+    chosen.factors = experiment.arms;
+    Ok(())
 }
 
 /// An arm that is there already is not added twice; one that cannot be preloaded is left out.

@@ -133,7 +133,9 @@ fn arm(report: &Report, played: &Played, glibc_runs: bool) -> ReplayedArm {
 
 /// Of the time that the experiment compares: all of the recording only where it is the program's whole life.
 fn predicted(report: &Report, played: &Played) -> Option<Predicted> {
-    if !report.check.as_ref().is_ok_and(|check| check.is_trusted) {
+    let is_trusted = report.check.as_ref().is_ok_and(|check| check.is_trusted);
+    // A run counts from the start of the process, exec or not.
+    if !is_trusted || !report.trace.is_from_the_start() {
         return None;
     }
     let until_ns = match report.trace.is_whole_life() {

@@ -59,6 +59,7 @@ pub fn of(report: &Report) -> Value {
         "arms": arms.collect::<Vec<_>>(),
         "cannot_be_told_apart": pairs,
         "remedies": report.remedies.iter().map(|remedy| remedy_json(report, remedy)).collect::<Vec<_>>(),
+        "factors": report::factors::json(&report.factors),
         "tuned": report.tuned.iter().map(tuned_json).collect::<Vec<_>>(),
         "earlier_predictions": report.score,
         "not_seen": report.notes,

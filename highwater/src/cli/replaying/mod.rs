@@ -25,6 +25,7 @@ use replay::{Planned, Remedy};
 use runs::Played;
 use trace::Trace;
 use tuning::{Tuned, Tuning};
+use verdict::run::factors::FactorEffects;
 
 /// Replay a recorded trace on other allocators: the program's memory under each, in a minute.
 #[derive(Debug, Args)]
@@ -47,6 +48,9 @@ pub struct ReplayArgs {
     /// 0s: no settings
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = units::parse_seconds)]
     budget: Duration,
+    /// Replay the arms of an experiment file with [factors], and say which factor moves memory and CPU
+    #[arg(long, value_name = "FILE", conflicts_with = "tune")]
+    factors: Option<PathBuf>,
     /// Search the settings of these allocators, with commas between them, while the budget lasts: those with the least
     /// memory for their CPU become arms
     #[arg(
@@ -106,6 +110,7 @@ pub(super) struct Report {
     /// Of the arms that finished, the least memory first.
     pub remedies: Vec<Remedy>,
     pub tuned: Vec<Tuned>,
+    pub factors: Vec<FactorEffects>,
     pub check: Result<replay::SelfCheck, String>,
     pub notes: Vec<String>,
     /// How earlier predictions came out.
@@ -125,6 +130,7 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
         allocators: &args.allocators,
         settings: &args.set,
         tune: &args.tune,
+        factors: args.factors.as_deref(),
         quiet: args.quiet,
     };
     args.plot.as_deref().map(pictures::check).transpose()?;
@@ -138,9 +144,6 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
         Some(path) => Some((path.as_path(), experiment::write(path, &report)?)),
         None => None,
     };
-    if let Some(path) = &args.plot {
-        tuning::draw(path, &report)?;
-    }
     match args.json {
         true => out::print(&format!("{:#}\n", json::of(&report)))?,
         false => {
@@ -150,6 +153,9 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
             );
             out::print(&format!("{}\n{next}", text::of(&report)))?;
         }
+    }
+    if let Some(path) = &args.plot {
+        tuning::draw(path, &report)?;
     }
     let is_trusted = report.check.as_ref().is_ok_and(|check| check.is_trusted);
     Ok(ExitCode::from(if is_trusted {
@@ -181,6 +187,7 @@ fn play(
     let left = args.budget.saturating_sub(begun.elapsed());
     let mut tuned = Vec::new();
     match chosen.tuned.len() as u32 {
+        0 if !chosen.factors.is_empty() => {}
         0 => {
             let further = remedies::further(&played, &trace, planned.threads, args.repeat, left);
             if !args.budget.is_zero() {
@@ -200,18 +207,26 @@ fn play(
                 is_over: &is_over,
             };
             for base in &chosen.tuned {
-                let (found, more) = tuning.search(base, left / count)?;
+                let (found, more) = tuning.search(base, args.budget / count)?;
                 tuned.push(found);
                 played.extend(more);
             }
         }
     }
+    let mut notes = chosen.notes;
+    let empty = tuned.iter().filter(|tuned| tuned.tried.is_empty());
+    notes.extend(empty.map(|tuned| {
+        format!(
+            "no settings of {} ran to the end of the trace; --budget is their time",
+            tuned.allocator
+        )
+    }));
     let check = match played.iter().find(|played| played.is_recorded) {
         Some(recorded) => replay::SelfCheck::of(&recorded.runs, &trace),
         None => Err(chosen.why_not_recorded.unwrap_or_default()),
     };
-    let mut notes = chosen.notes;
     notes.extend(text::unseen(&trace, &planned));
+    let factors = remedies::factors(&chosen.factors, &played, &trace);
     let remedies = remedies::remedies(&text::forecasts(&played, &trace));
     Ok(Report {
         trace,
@@ -219,6 +234,7 @@ fn play(
         played,
         remedies,
         tuned,
+        factors,
         check,
         notes,
         score: Ledger::at(&args.ledger)

@@ -7,6 +7,7 @@ use super::runs::Played;
 use allocators::{Recipe, Spec};
 use replay::{Arm, End, Forecast, Remedy, Tried, Usual, ranked, usual};
 use trace::Trace;
+use verdict::run::factors::{FactorEffects, of_values};
 
 /// Of how many allocators besides the recorded one settings are tried: those with the least memory.
 const BEST: usize = 2;
@@ -129,6 +130,34 @@ pub fn remedies(rows: &[(&Played, Option<Forecast>)]) -> Vec<Remedy> {
         })
     });
     ranked(&tried.collect::<Vec<_>>())
+}
+
+/// What each factor does to the mean memory and to the CPU time of the replays.
+pub fn factors(
+    arms: &[experiment::file::Arm],
+    played: &[Played],
+    trace: &Trace,
+) -> Vec<FactorEffects> {
+    let of_arm = |name: &str, value: fn(&Forecast) -> f64| -> Vec<f64> {
+        let own = played.iter().filter(|played| played.arm.name == name);
+        own.flat_map(|played| &played.runs)
+            .filter_map(|ran| Forecast::of(std::slice::from_ref(ran), trace))
+            .map(|forecast| value(&forecast))
+            .collect()
+    };
+    let memory = |name: &str| of_arm(name, |forecast| forecast.mean_bytes.median);
+    let cpu = |name: &str| {
+        of_arm(name, |forecast| {
+            forecast.user_ns.median + forecast.system_ns.median
+        })
+    };
+    [
+        of_values("memory", arms, memory),
+        of_values("CPU", arms, cpu),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Says which settings the time did not allow.

@@ -23,7 +23,13 @@ pub fn of(report: &Report) -> String {
         ));
     }
     parts.push(table::of(report));
-    parts.extend(report.tuned.iter().map(tuned));
+    let found = report.tuned.iter().filter(|tuned| !tuned.front.is_empty());
+    parts.extend(found.map(tuned));
+    if !report.factors.is_empty() {
+        let lines = report::factors::lines(&report.factors);
+        let lines: Vec<String> = lines.iter().map(|line| item(line)).collect();
+        parts.push(format!("{}\n{}", report::factors::TITLE, lines.join("\n")));
+    }
     parts.extend(report.score.map(|score| fill(&score.words())));
     parts.retain(|part| !part.is_empty());
     parts.join("\n\n") + "\n"
@@ -116,10 +122,15 @@ pub fn next(report: &Report, written: Option<(&Path, &[String])>) -> String {
         Some((path, arms)) => {
             let list = arms.join(", ");
             let path = path.display();
+            let is_trusted = report.check.as_ref().is_ok_and(|check| check.is_trusted);
+            let without = match is_trusted {
+                true => "",
+                false => ", without predictions, since the self-check failed",
+            };
             return format!(
                 "{}\n  highwater run {path}\n",
                 fill(&format!(
-                    "Written to {path}: {list}. Look at its [subject] and [load], then prove it:"
+                    "Written to {path}: {list}{without}. Look at its [subject] and [load], then prove it:"
                 ))
             );
         }

@@ -10,8 +10,9 @@ use super::remedies::recipe_of;
 use super::runs::{self, Played};
 use crate::cli::exit::Usage;
 use crate::cli::pictures;
-use replay::{Arm, Forecast, Runner, Search, front, knobs, spread};
+use replay::{Arm, Forecast, Range, ReplayError, Runner, Search, front, knobs, spread};
 use report::plot::front::{Tried, svg};
+use report::visible::shortened;
 use trace::Trace;
 
 /// Arms of the front that are replayed again and ranked: more do not fit a table that is read.
@@ -20,6 +21,8 @@ const FRONT_MAX: usize = 5;
 const SEARCH_SHARE: f64 = 0.8;
 /// So many settings that did not run to the end, one after the other, end a search.
 const FAILURES_MAX: u32 = 10;
+/// Letters of the program's name in a title.
+const NAME_MAX: usize = 40;
 
 /// What a search of one allocator came to.
 pub struct Tuned {
@@ -70,7 +73,11 @@ impl Tuning<'_> {
                 .map_err(|error| Usage(error.to_string()))?;
             bar.set_message(format!("{} tried; {}", found.len(), arm.name));
             bar.tick();
-            let ran = self.runner.run(&arm, self.is_over)?;
+            let ran = match self.runner.run(&arm, self.is_over) {
+                // What was found until then is reported.
+                Err(ReplayError::Interrupted) => break,
+                ran => ran?,
+            };
             let measured = Forecast::of(&[ran], self.trace).map(|forecast| {
                 let cpu_ns = forecast.user_ns.median + forecast.system_ns.median;
                 (forecast.mean_bytes.median, cpu_ns)
@@ -87,12 +94,9 @@ impl Tuning<'_> {
             }));
         }
         bar.finish_and_clear();
-        let points: Vec<(f64, f64)> = found
-            .iter()
-            .map(|(_, trial)| (trial.mean_bytes, trial.cpu_ns))
-            .collect();
+        let (arms, points) = merged(&found);
         let best = spread(&front(&points), FRONT_MAX);
-        let arms: Vec<Arm> = best.iter().map(|at| found[*at].0.clone()).collect();
+        let arms: Vec<Arm> = best.iter().map(|at| arms[*at].clone()).collect();
         let tuned = Tuned {
             allocator: base.name.clone(),
             front: arms.iter().map(|arm| arm.name.clone()).collect(),
@@ -104,6 +108,32 @@ impl Tuning<'_> {
         let played = runs::all(self.runner, arms, self.repeat, self.quiet, self.is_over)?;
         Ok((tuned, played))
     }
+}
+
+/// Each arm once, with the medians of its trials: (mean bytes, CPU nanoseconds).
+fn merged(found: &[(Arm, Trial)]) -> (Vec<Arm>, Vec<(f64, f64)>) {
+    let mut all: Vec<(&Arm, Vec<&Trial>)> = Vec::new();
+    for (arm, trial) in found {
+        match all
+            .iter_mut()
+            .find(|(other, _)| other.environment == arm.environment)
+        {
+            Some((_, trials)) => trials.push(trial),
+            None => all.push((arm, vec![trial])),
+        }
+    }
+    let median = |trials: &[&Trial], of: fn(&Trial) -> f64| {
+        Range::of(trials.iter().map(|trial| of(trial))).map_or(0.0, |range| range.median)
+    };
+    all.into_iter()
+        .map(|(arm, trials)| {
+            let point = (
+                median(&trials, |trial| trial.mean_bytes),
+                median(&trials, |trial| trial.cpu_ns),
+            );
+            (arm.clone(), point)
+        })
+        .unzip()
 }
 
 /// Draws what was tried into a file.
@@ -148,6 +178,7 @@ pub fn draw(path: &Path, report: &Report) -> anyhow::Result<()> {
         })
         .collect();
     let program = report.trace.about("program").unwrap_or("the program");
+    let program = shortened(program, NAME_MAX);
     let title = format!("Memory and CPU of {program} by the settings of its allocator");
     let sheet = svg(&title, today.as_ref().map(point), &tried).map_err(anyhow::Error::msg)?;
     pictures::write(path, &sheet)

@@ -6,7 +6,7 @@ mod decide;
 mod guarding;
 mod journal;
 mod plan;
-mod prepare;
+pub(crate) mod prepare;
 pub mod progress;
 mod remote;
 mod revert;

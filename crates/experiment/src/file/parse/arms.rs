@@ -2,17 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::values::{command, environment, placeholders};
-use super::{Context, NAME_BYTES_MAX};
-use crate::file::placeholder::Moment;
+use super::setting::{is_arm_name, setting_of};
+use super::{ARMS_MAX, Context, factors};
 use crate::file::syntax::fields::Fields;
 use crate::file::syntax::problem::{Place, Placed};
 use crate::file::syntax::tree::Table;
 use crate::file::{Arm, LIFE, Over, Prediction};
 use units::wording::quoted;
 
-/// More arms than that cannot be told apart in one chart, nor run on one machine.
-const ARMS_MAX: usize = 64;
 const KEYS: &[&str] = &[
     "name",
     "allocator",
@@ -21,13 +18,22 @@ const KEYS: &[&str] = &[
     "command",
     "curve",
     "prediction",
+    "levels",
 ];
 /// What an arm runs unless it says otherwise: the program as it comes, whatever it is linked with.
 const ALLOCATOR: &str = "";
 
-/// Every arm with its place, in the order of the file.
+/// Every arm with its place, in the order of the file; those of `[factors]` where it has some.
 pub fn parse(top: &Fields, context: &Context) -> Vec<Placed<Arm>> {
+    let made = factors::parse(top, context);
     let tables = top.tables("arms");
+    if top.has("factors") {
+        if top.has("arms") {
+            let message = "an experiment has `[factors]` or `[[arms]]`, not both";
+            context.faults.note(top.place_of("arms"), message);
+        }
+        return made;
+    }
     if tables.is_empty() && (!top.has("arms") || top.node("arms").is_some_and(is_empty_list)) {
         context.faults.note_with_help(
             top.place_of("arms"),
@@ -62,26 +68,36 @@ fn is_empty_list(node: &crate::file::syntax::tree::Node) -> bool {
 fn one(table: &Table, place: Place, context: &Context) -> Placed<Arm> {
     let fields = Fields::new(table, place, "[[arms]]", KEYS, context.faults);
     let name = name(&fields, context);
-    let arguments = fields.texts("arguments");
-    for argument in &arguments {
-        placeholders(argument, Moment::BeforeStart, context.faults);
-    }
+    let what = setting_of(&fields, context);
     let arm = Arm {
         name: name.value,
-        allocator: allocator(&fields, context),
-        environment: environment(&fields, Moment::BeforeStart, context.faults),
-        arguments: arguments
-            .into_iter()
-            .map(|argument| argument.value)
-            .collect(),
-        command: command(&fields, "command", Moment::BeforeStart, context.faults),
-        curve: fields.text("curve").map(|curve| curve.value),
+        allocator: what.allocator.unwrap_or_else(|| ALLOCATOR.into()),
+        environment: what.environment,
+        arguments: what.arguments,
+        command: what.command,
+        curve: what.curve,
         prediction: prediction(&fields, context),
+        levels: levels(&fields, context),
     };
     Placed {
         value: arm,
         place: name.place,
     }
+}
+
+/// `levels = { version = "2.0.9", purge = "default" }`, as a frozen experiment has them.
+fn levels(fields: &Fields, context: &Context) -> Vec<(String, String)> {
+    let Some((table, place)) = fields.table("levels") else {
+        return Vec::new();
+    };
+    let keys: Vec<&str> = table
+        .entries
+        .iter()
+        .map(|entry| entry.key.as_str())
+        .collect();
+    let own = Fields::new(table, place, "`levels`", &keys, context.faults);
+    let level = |key: &&str| Some(((*key).to_owned(), own.text(key)?.value));
+    keys.iter().filter_map(level).collect()
 }
 
 /// `prediction = { mean = "53MiB", lo = "48MiB", hi = "59MiB", over = "10m" }`.
@@ -144,27 +160,11 @@ fn name(fields: &Fields, context: &Context) -> Placed<String> {
             place: fields.place,
         };
     };
-    let fits = |c: char| c.is_ascii_alphanumeric() || "._+@-".contains(c);
-    let good = name.value.chars().all(fits)
-        && name.value.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.value.len() <= NAME_BYTES_MAX;
+    let good = is_arm_name(&name.value);
     if !good {
         let message = format!("an arm cannot be called {}", quoted(&name.value));
         let rule = "letters, digits and . _ + @ -, at most 64, the first a letter or a digit";
         context.faults.note_with_help(name.place, message, rule);
     }
     name
-}
-
-fn allocator(fields: &Fields, context: &Context) -> String {
-    let Some(allocator) = fields.text("allocator") else {
-        return ALLOCATOR.into();
-    };
-    // A path is the user's own library: whether it is there and fits is found out before the start.
-    if !allocator.value.contains('/')
-        && let Err(message) = (context.known)(&allocator.value)
-    {
-        context.faults.note(allocator.place, message);
-    }
-    allocator.value
 }

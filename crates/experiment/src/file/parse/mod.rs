@@ -4,7 +4,10 @@ mod arms;
 mod attach;
 mod backing;
 mod checks;
+mod design;
+mod factors;
 mod remote;
+mod setting;
 mod subject;
 mod timing;
 mod values;
@@ -26,6 +29,8 @@ pub use attach::with_suffix;
 const FILE_BYTES_MAX: usize = 1 << 20;
 /// Longest name of an experiment or an arm: it becomes part of file names.
 const NAME_BYTES_MAX: usize = 64;
+/// More arms than that cannot be told apart in one chart, nor run on one machine.
+const ARMS_MAX: usize = 64;
 
 const KEYS: &[&str] = &[
     "name",
@@ -47,6 +52,8 @@ const KEYS: &[&str] = &[
     "backing",
     "load",
     "arms",
+    "factors",
+    "arms_max",
     "verify",
     "guard",
     "revert",
@@ -242,6 +249,10 @@ fn control(top: &Fields, names: &[&str], faults: &Faults) -> String {
             return String::new();
         }
         return known_arm(&control, "control", names, faults);
+    }
+    // The first combination has each factor's reference.
+    if let (true, false, Some(first)) = (top.has("factors"), top.has("control"), names.first()) {
+        return (*first).to_owned();
     }
     if !top.has("control") {
         let message = "`control` is missing; name the arm that the others are compared with";
