@@ -145,7 +145,7 @@ fn the_documented_examples_parse_and_name_every_key() {
         .skip(1)
         .filter_map(|rest| rest.split("```").next())
         .collect();
-    assert_eq!(examples.len(), 5);
+    assert_eq!(examples.len(), 6);
     for example in examples {
         parse_experiment(example, "page", Path::new("/"), &[], &known)
             .unwrap_or_else(|problems| panic!("{problems}\n{example}"));

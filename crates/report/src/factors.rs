@@ -49,7 +49,7 @@ fn of_one(found: &FactorEffects) -> Vec<String> {
     lines.push(format!("of what differs: {}", list.join(", ")));
     if found.pairs.iter().any(|pair| pair.share.is_none()) {
         lines.push(
-            "whether factors change each other's effect cannot be told from these combinations, or without repeats"
+            "whether factors change each other's effect does not follow from these combinations, or without repeats"
                 .to_owned(),
         );
     }

@@ -82,90 +82,122 @@ pub fn effects(levels: &[usize], observations: &[Observation], confidence: f64) 
     let total = Columns::of_factors(levels, observations, &[])
         .fit(&y)?
         .residual;
-    let error = Error::of(observations, &y, &fit, main.count())?;
-    let interval = |mean: f64, variance: f64, away: f64| {
-        let half = away * (error.variance * variance).sqrt();
-        Estimate {
-            value: mean.exp(),
-            lo: (mean - half).exp(),
-            hi: (mean + half).exp(),
-        }
+    let fitted = Fitted {
+        error: Error::of(observations, &y, &fit, main.count())?,
+        levels,
+        observations,
+        y,
+        main,
+        fit,
+        total,
+        confidence,
     };
-    let away = t_quantile(0.5 + 0.5 * confidence, error.df);
-    let effects = main
-        .names
-        .iter()
-        .enumerate()
-        .skip(1)
-        .map(|(at, name)| Effect {
+    Some(fitted.effects(&all))
+}
+
+/// The model of main effects, fitted, with all that it was fitted to.
+struct Fitted<'a> {
+    levels: &'a [usize],
+    observations: &'a [Observation],
+    y: Vec<f64>,
+    main: Columns,
+    fit: Fit,
+    error: Error,
+    /// Sum of squares around the mean.
+    total: f64,
+    confidence: f64,
+}
+
+impl Fitted<'_> {
+    fn effects(&self, all: &[usize]) -> Effects {
+        let away = t_quantile(0.5 + 0.5 * self.confidence, self.error.df);
+        let columns = self.main.names.iter().enumerate().skip(1);
+        let effects = columns.map(|(at, name)| Effect {
             factor: name[0].0,
             level: name[0].1,
-            ratio: interval(fit.mean[at], fit.variance[at], away),
+            ratio: self.ratio(&self.fit, at, away),
         });
-    let share = |sum: f64| {
-        if total > 0.0 {
-            (sum / total).clamp(0.0, 1.0)
-        } else {
-            0.0
+        let mut found = Effects {
+            effects: effects.collect(),
+            shares: all
+                .iter()
+                .map(|factor| self.share_of(*factor, all))
+                .collect(),
+            rest_share: self.share(self.error.within.unwrap_or(self.fit.residual)),
+            combinations: self.error.combinations,
+            ..Effects::default()
+        };
+        let pairs: Vec<(usize, usize)> = all
+            .iter()
+            .flat_map(|a| all[a + 1..].iter().map(|b| (*a, *b)))
+            .collect();
+        let count = |(a, b): &(usize, usize)| (self.levels[*a] - 1) * (self.levels[*b] - 1);
+        let contrasts = pairs.iter().map(count).sum::<usize>().max(1) as f64;
+        let strict = t_quantile(
+            1.0 - 0.5 * (1.0 - self.confidence) / contrasts,
+            self.error.df,
+        );
+        for pair in pairs {
+            let share = self.interactions(pair, strict, &mut found.interactions);
+            found.pair_shares.push((pair, share));
         }
-    };
-    let without = |factor: usize| {
+        found
+    }
+
+    /// Adds those of a pair of factors; the share that only both together explain. Without repeats the interactions are
+    /// all that there is to go by, and are not looked for.
+    fn interactions(
+        &self,
+        pair: (usize, usize),
+        away: f64,
+        found: &mut Vec<Interaction>,
+    ) -> Option<f64> {
+        self.error.within?;
+        let columns = self.main.clone();
+        let both = columns
+            .with_pair(self.levels, self.observations, pair)
+            .fit(&self.y)?;
+        let names = Columns::pair_names(self.levels, pair);
+        for (at, (first, second)) in names.into_iter().enumerate() {
+            let ratio = self.ratio(&both, self.main.count() + at, away);
+            if ratio.lo > 1.0 || ratio.hi < 1.0 {
+                found.push(Interaction {
+                    first,
+                    second,
+                    ratio,
+                });
+            }
+        }
+        Some(self.share(self.fit.residual - both.residual))
+    }
+
+    /// What a column stands for, as a ratio.
+    fn ratio(&self, fit: &Fit, at: usize, away: f64) -> Estimate {
+        let half = away * (self.error.variance * fit.variance[at]).sqrt();
+        Estimate {
+            value: fit.mean[at].exp(),
+            lo: (fit.mean[at] - half).exp(),
+            hi: (fit.mean[at] + half).exp(),
+        }
+    }
+
+    fn share(&self, sum: f64) -> f64 {
+        match self.total > 0.0 {
+            true => (sum / self.total).clamp(0.0, 1.0),
+            false => 0.0,
+        }
+    }
+
+    /// What the model loses without a factor.
+    fn share_of(&self, factor: usize, all: &[usize]) -> f64 {
         let others: Vec<usize> = all
             .iter()
             .copied()
             .filter(|other| *other != factor)
             .collect();
-        Columns::of_factors(levels, observations, &others).fit(&y)
-    };
-    let shares = all
-        .iter()
-        .map(|factor| without(*factor).map_or(0.0, |fewer| share(fewer.residual - fit.residual)));
-    let mut found = Effects {
-        effects: effects.collect(),
-        shares: shares.collect(),
-        rest_share: share(error.within.unwrap_or(fit.residual)),
-        combinations: error.combinations,
-        ..Effects::default()
-    };
-    let pairs: Vec<(usize, usize)> = all
-        .iter()
-        .flat_map(|a| all[a + 1..].iter().map(|b| (*a, *b)))
-        .collect();
-    let contrasts: usize = pairs
-        .iter()
-        .map(|(a, b)| (levels[*a] - 1) * (levels[*b] - 1))
-        .sum();
-    let strict = t_quantile(
-        1.0 - 0.5 * (1.0 - confidence) / contrasts.max(1) as f64,
-        error.df,
-    );
-    for (a, b) in pairs {
-        let both = main.clone().with_pair(levels, observations, (a, b)).fit(&y);
-        // Without repeats the interactions are all that there is to judge by.
-        let Some(both) = both.filter(|_| error.within.is_some()) else {
-            found.pair_shares.push(((a, b), None));
-            continue;
-        };
-        found
-            .pair_shares
-            .push(((a, b), Some(share(fit.residual - both.residual))));
-        let columns = Columns::pair_names(levels, (a, b)).into_iter();
-        let own = columns
-            .enumerate()
-            .map(|(at, name)| (main.count() + at, name));
-        found
-            .interactions
-            .extend(own.filter_map(|(at, (first, second))| {
-                let ratio = interval(both.mean[at], both.variance[at], strict);
-                let is_one = ratio.lo <= 1.0 && 1.0 <= ratio.hi;
-                (!is_one).then_some(Interaction {
-                    first,
-                    second,
-                    ratio,
-                })
-            }));
+        let fewer = Columns::of_factors(self.levels, self.observations, &others).fit(&self.y);
+        fewer.map_or(0.0, |fewer| self.share(fewer.residual - self.fit.residual))
     }
-    Some(found)
 }
 
 /// What observations of one combination differ by.
@@ -335,172 +367,4 @@ fn solve(lower: &[Vec<f64>], mut b: Vec<f64>) -> Vec<f64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use testkit::Random;
-
-    /// All combinations of so many levels, each `repeats` times, with noise of this standard deviation.
-    fn observed(
-        levels: &[usize],
-        repeats: usize,
-        noise: f64,
-        seed: u64,
-        value: impl Fn(&[usize]) -> f64,
-    ) -> Vec<Observation> {
-        let mut random = Random::new(seed);
-        let cells: usize = levels.iter().product();
-        let mut all = Vec::new();
-        for cell in 0..cells {
-            let mut rest = cell;
-            let own: Vec<usize> = levels
-                .iter()
-                .map(|count| {
-                    let level = rest % count;
-                    rest /= count;
-                    level
-                })
-                .collect();
-            for _ in 0..repeats {
-                let value = value(&own) * (noise * random.normal()).exp();
-                all.push(Observation {
-                    levels: own.clone(),
-                    value,
-                });
-            }
-        }
-        all
-    }
-
-    fn ratio(found: &Effects, factor: usize, level: usize) -> Estimate {
-        let is_it = |one: &&Effect| (one.factor, one.level) == (factor, level);
-        found.effects.iter().find(is_it).expect("an effect").ratio
-    }
-
-    #[test]
-    fn what_moves_it_is_told_from_what_does_not() {
-        // The second level of the first factor doubles it, the third takes a quarter off; the second factor does nothing.
-        let value = |levels: &[usize]| 100.0 * [1.0, 2.0, 0.75][levels[0]];
-        let all = observed(&[3, 2], 3, 0.02, 1, value);
-        let found = effects(&[3, 2], &all, 0.95).expect("effects");
-        let (doubled, less, same) = (
-            ratio(&found, 0, 1),
-            ratio(&found, 0, 2),
-            ratio(&found, 1, 1),
-        );
-        assert!(
-            doubled.lo < 2.0 && 2.0 < doubled.hi && doubled.lo > 1.8,
-            "{doubled:?}"
-        );
-        assert!(
-            less.lo < 0.75 && 0.75 < less.hi && less.hi < 0.85,
-            "{less:?}"
-        );
-        assert!(same.lo < 1.0 && 1.0 < same.hi, "{same:?}");
-        assert!(
-            found.shares[0] > 0.98 && found.shares[1] < 0.01,
-            "{found:?}"
-        );
-        assert!(found.interactions.is_empty(), "{found:?}");
-        assert_eq!(found.combinations, 6);
-    }
-
-    #[test]
-    fn two_that_only_act_together_are_found() {
-        let value = |levels: &[usize]| if levels == [1, 1] { 50.0 } else { 100.0 };
-        let all = observed(&[2, 2], 3, 0.02, 2, value);
-        let found = effects(&[2, 2], &all, 0.95).expect("effects");
-        let [only] = &found.interactions[..] else {
-            panic!("{found:?}")
-        };
-        assert_eq!((only.first, only.second), ((0, 1), (1, 1)));
-        assert!(only.ratio.lo < 0.5 && 0.5 < only.ratio.hi, "{only:?}");
-        assert!(found.pair_shares[0].1 > Some(0.2), "{found:?}");
-    }
-
-    #[test]
-    fn intervals_hold_as_often_as_they_say_and_interactions_are_seldom_made_up() {
-        let (mut held, mut tried, mut made_up) = (0, 0, 0);
-        for seed in 0..400 {
-            let all = observed(&[3, 2, 2], 2, 0.05, seed, |levels| {
-                1e6 * (1.0 + levels[0] as f64)
-            });
-            let found = effects(&[3, 2, 2], &all, 0.95).expect("effects");
-            made_up += usize::from(!found.interactions.is_empty());
-            for (factor, level, truth) in [(0, 1, 2.0), (0, 2, 3.0), (1, 1, 1.0), (2, 1, 1.0)] {
-                let ratio = ratio(&found, factor, level);
-                held += usize::from(ratio.lo <= truth && truth <= ratio.hi);
-                tried += 1;
-            }
-        }
-        let share = f64::from(held as u32) / f64::from(tried as u32);
-        assert!(
-            (0.93..0.985).contains(&share),
-            "{share} of the intervals hold"
-        );
-        assert!(made_up <= 28, "{made_up} of 400 made-up interactions");
-    }
-
-    #[test]
-    fn a_selection_of_combinations_gives_effects_and_says_what_it_cannot_tell() {
-        // Half of 2 x 2 x 2: the third factor is the product of the others.
-        let value = |levels: &[usize]| 100.0 * [1.0, 1.5][levels[0]] * [1.0, 0.8][levels[2]];
-        let whole = observed(&[2, 2, 2], 2, 0.01, 3, value);
-        let half: Vec<Observation> = whole
-            .into_iter()
-            .filter(|one| one.levels.iter().sum::<usize>() % 2 == 0)
-            .collect();
-        let found = effects(&[2, 2, 2], &half, 0.95).expect("effects");
-        let (first, third) = (ratio(&found, 0, 1), ratio(&found, 2, 1));
-        assert!(
-            (first.value - 1.5).abs() < 0.05 && (third.value - 0.8).abs() < 0.03,
-            "{found:?}"
-        );
-        assert!(
-            found.pair_shares.iter().all(|(_, share)| share.is_none()),
-            "{found:?}"
-        );
-    }
-
-    #[test]
-    fn one_observation_each_is_judged_by_what_the_factors_leave() {
-        let all = observed(&[2, 3], 1, 0.01, 4, |levels| [1.0, 2.0][levels[0]]);
-        let found = effects(&[2, 3], &all, 0.95).expect("effects");
-        assert!(ratio(&found, 0, 1).lo > 1.5, "{found:?}");
-        assert!(found.pair_shares[0].1.is_none() && found.interactions.is_empty());
-    }
-
-    #[test]
-    fn what_cannot_be_fitted_is_none() {
-        let one = |levels: &[usize], value: f64| Observation {
-            levels: levels.to_vec(),
-            value,
-        };
-        assert_eq!(effects(&[2], &[], 0.95), None);
-        assert_eq!(effects(&[2], &[one(&[0], 1.0), one(&[1], 2.0)], 0.95), None);
-        assert_eq!(effects(&[2], &[one(&[0], 1.0), one(&[0], 2.0)], 0.95), None);
-        assert_eq!(
-            effects(
-                &[2],
-                &[one(&[0], 0.0), one(&[1], 2.0), one(&[1], 2.0)],
-                0.95
-            ),
-            None
-        );
-        assert_eq!(
-            effects(
-                &[2],
-                &[one(&[0], 1.0), one(&[5], 2.0), one(&[1], 2.0)],
-                0.95
-            ),
-            None
-        );
-        assert_eq!(
-            effects(
-                &[2],
-                &[one(&[0], f64::NAN), one(&[1], 2.0), one(&[1], 2.0)],
-                0.95
-            ),
-            None
-        );
-    }
-}
+mod tests;

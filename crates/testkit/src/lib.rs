@@ -1,4 +1,4 @@
-//! What tests of several crates share: a skip that is counted, a port that nobody listens on, interpreters, one source of
+//! What tests of several crates share: a skip that is counted, a free port, interpreters, one source of
 //! random numbers.
 //!
 //! In: what a test lacks. Out: a line that CI counts, a number. Called by: tests only.

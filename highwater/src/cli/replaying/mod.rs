@@ -186,41 +186,31 @@ fn play(
     let mut played = runs::all(&runner, first, args.repeat, args.quiet, &is_over)?;
     let left = args.budget.saturating_sub(begun.elapsed());
     let mut tuned = Vec::new();
-    match chosen.tuned.len() as u32 {
-        0 if !chosen.factors.is_empty() => {}
-        0 => {
-            let further = remedies::further(&played, &trace, planned.threads, args.repeat, left);
-            if !args.budget.is_zero() {
-                remedies::note(&further, &mut chosen);
-            }
-            let arms = further.arms.into_iter().map(|arm| (arm, false)).collect();
-            played.extend(runs::all(&runner, arms, args.repeat, args.quiet, &is_over)?);
+    if !chosen.tuned.is_empty() {
+        let tuning = Tuning {
+            runner: &runner,
+            trace: &trace,
+            threads: planned.threads,
+            seed: args.seed,
+            repeat: args.repeat,
+            quiet: args.quiet,
+            is_over: &is_over,
+        };
+        for base in &chosen.tuned {
+            let (found, more) = tuning.search(base, args.budget / chosen.tuned.len() as u32)?;
+            tuned.push(found);
+            played.extend(more);
         }
-        count => {
-            let tuning = Tuning {
-                runner: &runner,
-                trace: &trace,
-                threads: planned.threads,
-                seed: args.seed,
-                repeat: args.repeat,
-                quiet: args.quiet,
-                is_over: &is_over,
-            };
-            for base in &chosen.tuned {
-                let (found, more) = tuning.search(base, args.budget / count)?;
-                tuned.push(found);
-                played.extend(more);
-            }
+    } else if chosen.factors.is_empty() {
+        let further = remedies::further(&played, &trace, planned.threads, args.repeat, left);
+        if !args.budget.is_zero() {
+            remedies::note(&further, &mut chosen);
         }
+        let arms = further.arms.into_iter().map(|arm| (arm, false)).collect();
+        played.extend(runs::all(&runner, arms, args.repeat, args.quiet, &is_over)?);
     }
     let mut notes = chosen.notes;
-    let empty = tuned.iter().filter(|tuned| tuned.tried.is_empty());
-    notes.extend(empty.map(|tuned| {
-        format!(
-            "no settings of {} ran to the end of the trace; --budget is their time",
-            tuned.allocator
-        )
-    }));
+    notes.extend(text::unsearched(&tuned));
     let check = match played.iter().find(|played| played.is_recorded) {
         Some(recorded) => replay::SelfCheck::of(&recorded.runs, &trace),
         None => Err(chosen.why_not_recorded.unwrap_or_default()),

@@ -212,6 +212,14 @@ pub fn problem(end: &End, done_share: f64) -> String {
     }
 }
 
+/// Searches that came to nothing.
+pub fn unsearched(tuned: &[Tuned]) -> Vec<String> {
+    let empty = tuned.iter().filter(|tuned| tuned.tried.is_empty());
+    let words = "ran to the end of the trace; --budget is the time for them";
+    let note = |tuned: &Tuned| format!("no settings of {} {words}", tuned.allocator);
+    empty.map(note).collect()
+}
+
 /// What the replay could not see.
 pub fn unseen(trace: &Trace, planned: &Planned) -> Vec<String> {
     let mut notes = Vec::new();
