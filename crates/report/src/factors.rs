@@ -77,7 +77,10 @@ fn times(ratio: Estimate) -> String {
 pub fn json(all: &[FactorEffects]) -> Value {
     let ratio = |ratio: &Estimate| json!([ratio.value, ratio.lo, ratio.hi]);
     let factor = |factor: &Factor| {
-        let level = |(level, own): &(String, Estimate)| json!({ "level": level, "ratio_value_lo_hi": ratio(own) });
+        let level = |(level, own): &(String, Estimate)| {
+            let ratio = ratio(own);
+            json!({ "level": level, "ratio_value_lo_hi": ratio })
+        };
         json!({
             "factor": factor.name,
             "reference": factor.reference,

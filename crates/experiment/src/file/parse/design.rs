@@ -181,8 +181,8 @@ mod tests {
         assert_eq!(combinations(&[2, 2]), [[0, 0], [0, 1], [1, 0], [1, 1]]);
     }
 
-    /// Of seven factors with two levels eight combinations are enough (Plackett and Burman 1946): each level four times,
-    /// each pair of levels of two factors twice.
+    /// Of seven factors with two levels eight combinations are enough (Plackett and Burman 1946): each level four
+    /// times, each pair of levels of two factors twice.
     #[test]
     fn eight_of_a_hundred_and_twenty_eight_are_balanced() {
         let found = chosen(&[2; 7], 8);
