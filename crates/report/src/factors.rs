@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use series::estimate::Estimate;
 use units::written;
-use verdict::run::factors::{Factor, FactorEffects};
+use verdict::run::factors::{Factor, FactorEffects, Interaction, Pair};
 
 pub const TITLE: &str = "What the factors do";
 
@@ -89,14 +89,17 @@ pub fn json(all: &[FactorEffects]) -> Value {
         })
     };
     let one = |found: &FactorEffects| {
-        let interaction = |one: &verdict::run::factors::Interaction| {
+        let interaction = |one: &Interaction| {
             json!({
                 "factors": [one.first.0, one.second.0],
                 "levels": [one.first.1, one.second.1],
                 "ratio_value_lo_hi": ratio(&one.ratio),
             })
         };
-        let pair = |pair: &verdict::run::factors::Pair| json!({ "factors": [pair.first, pair.second], "variance_share": pair.share });
+        let pair = |pair: &Pair| {
+            let factors = [&pair.first, &pair.second];
+            json!({ "factors": factors, "variance_share": pair.share })
+        };
         json!({
             "of": found.of,
             "factors": found.factors.iter().map(factor).collect::<Vec<_>>(),

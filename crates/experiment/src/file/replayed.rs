@@ -19,7 +19,7 @@ const LIFE_MIN: Duration = Duration::from_secs(60);
 const LENGTH_MIN: Duration = Duration::from_secs(1);
 /// Snapshots of a run, unless they would come more often than the shortest or less often than the longest interval.
 const SNAPSHOTS: u32 = 100;
-const INTERVAL_MIN: Duration = Duration::from_millis(100);
+const INTERVAL_MIN: Duration = Duration::from_millis(20);
 const INTERVAL_MAX: Duration = Duration::from_secs(10);
 const NAME_LENGTH_MAX: usize = 60;
 
