@@ -6,6 +6,9 @@ use series::estimate::Estimate;
 use units::written;
 use verdict::run::factors::{Factor, FactorEffects, Interaction, Pair};
 
+/// A smaller share is not listed.
+const LISTED: f64 = 0.01;
+
 pub const TITLE: &str = "What the factors do";
 
 /// A line for each quantity's combinations, for each factor, and for each interaction.
@@ -14,13 +17,20 @@ pub fn lines(all: &[FactorEffects]) -> Vec<String> {
 }
 
 fn of_one(found: &FactorEffects) -> Vec<String> {
+    let (some, all) = (found.combinations, found.combinations_all);
+    let left_out = match &found.left_out[..] {
+        [] => String::new(),
+        names => format!("; left out, since they ended early: {}", names.join(", ")),
+    };
+    if !found.why.is_empty() {
+        return vec![format!("{}: {}{left_out}", found.of, found.why)];
+    }
     let mut factors: Vec<&Factor> = found.factors.iter().collect();
     factors.sort_by(|a, b| b.share.total_cmp(&a.share));
-    let head = format!(
-        "{}, {} of {} combinations:",
-        found.of, found.combinations, found.combinations_all
-    );
-    let mut lines = vec![head];
+    let mut lines = vec![format!(
+        "{}, {some} of {all} combinations{left_out}:",
+        found.of
+    )];
     lines.extend(factors.into_iter().map(factor));
     lines.extend(found.interactions.iter().map(|one| {
         format!(
@@ -32,26 +42,27 @@ fn of_one(found: &FactorEffects) -> Vec<String> {
             times(one.ratio)
         )
     }));
-    let together = found.pairs.iter().filter_map(|pair| {
-        let share = pair.share.filter(|share| *share >= 0.01)?;
-        Some(format!(
-            "{} and {} only together {}",
-            pair.first,
-            pair.second,
-            written::percent(share)
-        ))
+    let together = found.pairs.iter().filter(|pair| pair.share >= LISTED);
+    let together = together.map(|pair| {
+        let share = written::percent(pair.share);
+        format!("{} and {} only together {share}", pair.first, pair.second)
     });
-    let rest = format!(
-        "what no factor explains {}",
-        written::percent(found.rest_share)
-    );
-    let list: Vec<String> = together.chain([rest]).collect();
-    lines.push(format!("of what differs: {}", list.join(", ")));
-    if found.pairs.iter().any(|pair| pair.share.is_none()) {
-        lines.push(
-            "whether factors change each other's effect does not follow from these combinations, or without repeats"
-                .to_owned(),
-        );
+    let more = (found.together_share >= LISTED).then(|| {
+        let share = written::percent(found.together_share);
+        format!("what only several factors together explain, or chance, {share}")
+    });
+    let within = found.within_share.map(|share| {
+        let share = written::percent(share);
+        format!("measurements of one combination {share}")
+    });
+    let rest: Vec<String> = together.chain(more).chain(within).collect();
+    if !rest.is_empty() {
+        lines.push(format!("the rest of what differs: {}", rest.join(", ")));
+    }
+    if some < all {
+        let words = "not every combination was run: a ratio holds as far as the factors do not change each other's \
+                     effect, and shares may overlap";
+        lines.push(words.to_owned());
     }
     lines
 }
@@ -105,7 +116,10 @@ pub fn json(all: &[FactorEffects]) -> Value {
             "factors": found.factors.iter().map(factor).collect::<Vec<_>>(),
             "interactions": found.interactions.iter().map(interaction).collect::<Vec<_>>(),
             "pairs": found.pairs.iter().map(pair).collect::<Vec<_>>(),
-            "rest_variance_share": found.rest_share,
+            "together_variance_share": found.together_share,
+            "within_variance_share": found.within_share,
+            "left_out": found.left_out,
+            "why": found.why,
             "combinations_count": found.combinations,
             "combinations_all_count": found.combinations_all,
         })

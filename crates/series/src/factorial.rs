@@ -44,26 +44,44 @@ pub struct Interaction {
     pub ratio: Estimate,
 }
 
-/// What was found.
+/// What was found. Shares are of the variance between the observations, 0 to 1.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Effects {
     pub effects: Vec<Effect>,
-    /// Of each factor, its share of the variance between the observations, 0 to 1.
+    /// What each factor explains alone. They add up to at most 1 where every combination was observed as often.
     pub shares: Vec<f64>,
-    /// Of each pair of factors, first to last, the share of the variance that only both together explain; `None`: this
-    /// selection of combinations cannot tell.
-    pub pair_shares: Vec<((usize, usize), Option<f64>)>,
+    /// What only both factors of a pair explain; empty unless every combination was observed, with repeats.
+    pub pair_shares: Vec<((usize, usize), f64)>,
     /// Those whose interval is on one side of 1.
     pub interactions: Vec<Interaction>,
-    /// Share of the variance between observations of one combination; without repeats, what the factors leave.
-    pub rest_share: f64,
+    /// What differs between combinations, and neither a factor nor a pair explains.
+    pub together_share: f64,
+    /// What observations of one combination differ by; `None` without repeats.
+    pub within_share: Option<f64>,
     /// Combinations of levels that were observed.
     pub combinations: usize,
 }
 
-/// Fits the effects. `levels`: how many each factor has; `confidence`: of an interval, such as 0.95. `None`: too few
-/// observations for the factors, values that are not above 0, or levels that were never apart.
-pub fn effects(levels: &[usize], observations: &[Observation], confidence: f64) -> Option<Effects> {
+/// Why there are no effects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unclear {
+    /// No observation of this level of this factor.
+    Level(usize, usize),
+    /// No more observations than effects, or levels that were never apart.
+    TooFew,
+    /// A value that is not above 0.
+    Value,
+}
+
+/// Fits the effects. `levels`: how many each factor has; `confidence`: of an interval, such as 0.95.
+///
+/// # Errors
+/// The observations do not tell.
+pub fn effects(
+    levels: &[usize],
+    observations: &[Observation],
+    confidence: f64,
+) -> Result<Effects, Unclear> {
     let is_right = |one: &Observation| {
         let within = one
             .levels
@@ -72,18 +90,24 @@ pub fn effects(levels: &[usize], observations: &[Observation], confidence: f64) 
             .all(|(level, count)| level < count);
         one.levels.len() == levels.len() && within && one.value > 0.0 && one.value.is_finite()
     };
-    if observations.is_empty() || !observations.iter().all(is_right) {
-        return None;
+    if !observations.iter().all(is_right) {
+        return Err(Unclear::Value);
+    }
+    for (factor, count) in levels.iter().enumerate() {
+        let has = |level: usize| observations.iter().any(|one| one.levels[factor] == level);
+        if let Some(level) = (0..*count).find(|level| !has(*level)) {
+            return Err(Unclear::Level(factor, level));
+        }
     }
     let y: Vec<f64> = observations.iter().map(|one| one.value.ln()).collect();
     let all: Vec<usize> = (0..levels.len()).collect();
     let main = Columns::of_factors(levels, observations, &all);
-    let fit = main.fit(&y)?;
-    let total = Columns::of_factors(levels, observations, &[])
-        .fit(&y)?
-        .residual;
+    let fit = main.fit(&y).ok_or(Unclear::TooFew)?;
+    let mean = Columns::of_factors(levels, observations, &[]);
+    let total = mean.fit(&y).ok_or(Unclear::TooFew)?.residual;
+    let error = Error::of(observations, &y, &fit, main.count()).ok_or(Unclear::TooFew)?;
     let fitted = Fitted {
-        error: Error::of(observations, &y, &fit, main.count())?,
+        error,
         levels,
         observations,
         y,
@@ -92,7 +116,7 @@ pub fn effects(levels: &[usize], observations: &[Observation], confidence: f64) 
         total,
         confidence,
     };
-    Some(fitted.effects(&all))
+    Ok(fitted.effects(&all))
 }
 
 /// The model of main effects, fitted, with all that it was fitted to.
@@ -123,52 +147,55 @@ impl Fitted<'_> {
                 .iter()
                 .map(|factor| self.share_of(*factor, all))
                 .collect(),
-            rest_share: self.share(self.error.within.unwrap_or(self.fit.residual)),
+            within_share: self.error.within.map(|within| self.share(within)),
             combinations: self.error.combinations,
             ..Effects::default()
         };
+        // In a selection the effect of one pair is the effect of another: none is told apart.
+        let is_whole = self.error.combinations == self.levels.iter().product::<usize>();
+        if is_whole && self.error.within.is_some() {
+            self.interactions(all, &mut found);
+        }
+        let pairs: f64 = found.pair_shares.iter().map(|(_, share)| share).sum();
+        let between = self.fit.residual - self.error.within.unwrap_or(0.0);
+        found.together_share = (self.share(between) - pairs).max(0.0);
+        found
+    }
+
+    /// Adds what pairs of factors do together.
+    fn interactions(&self, all: &[usize], found: &mut Effects) {
         let pairs: Vec<(usize, usize)> = all
             .iter()
             .flat_map(|a| all[a + 1..].iter().map(|b| (*a, *b)))
             .collect();
         let count = |(a, b): &(usize, usize)| (self.levels[*a] - 1) * (self.levels[*b] - 1);
         let contrasts = pairs.iter().map(count).sum::<usize>().max(1) as f64;
-        let strict = t_quantile(
+        let away = t_quantile(
             1.0 - 0.5 * (1.0 - self.confidence) / contrasts,
             self.error.df,
         );
         for pair in pairs {
-            let share = self.interactions(pair, strict, &mut found.interactions);
+            let columns = self.main.clone();
+            let both = columns
+                .with_pair(self.levels, self.observations, pair)
+                .fit(&self.y);
+            let Some(both) = both else {
+                continue;
+            };
+            let names = Columns::pair_names(self.levels, pair);
+            for (at, (first, second)) in names.into_iter().enumerate() {
+                let ratio = self.ratio(&both, self.main.count() + at, away);
+                if ratio.lo > 1.0 || ratio.hi < 1.0 {
+                    found.interactions.push(Interaction {
+                        first,
+                        second,
+                        ratio,
+                    });
+                }
+            }
+            let share = self.share(self.fit.residual - both.residual);
             found.pair_shares.push((pair, share));
         }
-        found
-    }
-
-    /// Adds those of a pair of factors; the share that only both together explain. Without repeats the interactions are
-    /// all that there is to go by, and are not looked for.
-    fn interactions(
-        &self,
-        pair: (usize, usize),
-        away: f64,
-        found: &mut Vec<Interaction>,
-    ) -> Option<f64> {
-        self.error.within?;
-        let columns = self.main.clone();
-        let both = columns
-            .with_pair(self.levels, self.observations, pair)
-            .fit(&self.y)?;
-        let names = Columns::pair_names(self.levels, pair);
-        for (at, (first, second)) in names.into_iter().enumerate() {
-            let ratio = self.ratio(&both, self.main.count() + at, away);
-            if ratio.lo > 1.0 || ratio.hi < 1.0 {
-                found.push(Interaction {
-                    first,
-                    second,
-                    ratio,
-                });
-            }
-        }
-        Some(self.share(self.fit.residual - both.residual))
     }
 
     /// What a column stands for, as a ratio.

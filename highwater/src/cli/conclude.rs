@@ -98,9 +98,10 @@ fn enter(judged: &Judged, folder: &Path) -> anyhow::Result<Entry> {
     let Judged { run, verdict } = judged;
     let date = run.id.get(..10).unwrap_or_default().to_owned();
     let ledger = Ledger::at(folder);
-    let open = match ledger.entry_of_run(&run.id)? {
+    let wanted = Entry::of_experiment(&run.experiment, &date);
+    let open = match ledger.entry_of_run(&wanted, &run.id)? {
         Some(entry) => entry,
-        None => ledger.entry_for(&Entry::of_experiment(&run.experiment, &date))?,
+        None => ledger.entry_for(&wanted)?,
     };
     let attempt = Attempt {
         date,

@@ -68,3 +68,47 @@ fn a_selection_of_the_combinations_is_run_where_not_all_can_be() {
     let ratio = new["ratio_value_lo_hi"][0].as_f64().expect("a ratio");
     assert!((ratio - 2.0).abs() < 0.1, "{ratio}");
 }
+
+/// Each level of the setting sets the variables of all versions: what one of them does not read is a warning.
+#[test]
+fn a_version_and_its_setting_are_factors_of_one_experiment() {
+    let scene = Scene::new();
+    let text = r#"
+name = "mimalloc"
+[subject]
+command = "sleep 1"
+[factors.version]
+"2.0.9" = { allocator = "mimalloc@2.0.9" }
+"2.1.7" = { allocator = "mimalloc@2.1.7" }
+[factors.purge]
+default = {}
+0 = { environment = { MIMALLOC_PURGE_DELAY = "0", MIMALLOC_DECOMMIT_DELAY = "0" } }
+"#;
+    scene.experiment(text);
+    let said = scene.highwater(&["run", "experiment.toml", "--dry-run"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.out.contains("2.1.7+0"), "{said:?}");
+    assert!(
+        said.err.contains("does not read MIMALLOC_PURGE_DELAY"),
+        "{said:?}"
+    );
+    scene.experiment(&text.replace("MIMALLOC_PURGE_DELAY", "MIMALLOC_PRUGE_DELAY"));
+    let said = scene.highwater(&["run", "experiment.toml", "--dry-run"]);
+    assert_eq!(said.code, 2, "{said:?}");
+    assert!(said.err.contains("MIMALLOC_PRUGE_DELAY"), "{said:?}");
+}
+
+/// An arm that crashed early had little memory: that is no effect of its level.
+#[test]
+fn arms_that_ended_early_are_left_out() {
+    let scene = Scene::new();
+    let text = EXPERIMENT.replace(
+        "newest = { curve = \"96MiB + noise 1%\" }",
+        "newest = { curve = \"6MiB + noise 1% + crash at 3m\" }",
+    );
+    let said = scene.run(&text, &[]);
+    let flat = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = "memory: nothing was measured of level newest of factor version; left out, since they ended early: \
+                 newest+off, newest+on";
+    assert!(flat.contains(words), "{said:?}");
+}

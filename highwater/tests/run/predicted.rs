@@ -138,6 +138,7 @@ fn a_program_that_ends_by_itself_is_compared_over_its_life() {
         })
         .map(|line| format!("{line}\n"))
         .collect::<String>();
+    let text = text.replace("kind = \"fake\"", "kind = \"fake\"\nends = true");
     let said = scene.run(&text, &[]);
     let flat = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(

@@ -45,6 +45,7 @@ pub fn plan(command: &[&str]) -> Experiment {
             },
             restart: Restart::Never,
             keep: false,
+            ends: false,
             memory_limit: None,
             metrics: None,
             attach: Vec::new(),

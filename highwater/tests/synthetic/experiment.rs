@@ -97,6 +97,7 @@ fn subject_plan() -> SubjectPlan {
         },
         restart: Restart::OnFailure,
         keep: false,
+        ends: false,
         memory_limit: None,
         metrics: None,
         attach: Vec::new(),

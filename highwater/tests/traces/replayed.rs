@@ -197,3 +197,91 @@ fn settings_are_searched_replayed_again_and_drawn() {
     let drawn = std::fs::read_to_string(folder.path().join("front.svg")).expect("a picture");
     assert!(drawn.starts_with("<svg") && drawn.contains("settings tried"));
 }
+
+#[test]
+fn factors_are_replayed_and_a_misspelt_setting_is_refused() {
+    let Some((folder, program)) = ready("steady.c") else {
+        return;
+    };
+    let run = |words: &str| run(folder.path(), &words.split(' ').collect::<Vec<_>>());
+    let recorded = run(&format!("record -q --out s.hwt -- {program} 800 0"));
+    assert_eq!(recorded.status.code(), Some(0));
+    let factors = r#"
+name = "arenas"
+[subject]
+command = "steady"
+[factors.arenas]
+default = {}
+1 = { environment = { MALLOC_ARENA_MAX = "1" } }
+[factors.cache]
+default = {}
+0 = { environment = { GLIBC_TUNABLES = "glibc.malloc.tcache_count=0" } }
+"#;
+    let file = folder.path().join("f.toml");
+    std::fs::write(&file, factors).expect("a file");
+    let words = "replay s.hwt -q --allocators glibc --repeat 2 --factors f.toml --json";
+    let replayed = run(words);
+    let report = serde_json::from_str::<Value>(&text(&replayed));
+    let report = report.unwrap_or_else(|_| panic!("{}", errors(&replayed)));
+    let memory = &report["factors"][0];
+    assert_eq!(
+        (&memory["of"], &memory["why"]),
+        (&"memory".into(), &"".into()),
+        "{memory:#}"
+    );
+    assert_eq!(memory["combinations_count"], 4);
+    let names: Vec<&str> = report["arms"]
+        .as_array()
+        .expect("arms")
+        .iter()
+        .filter_map(|arm| arm["arm"].as_str())
+        .collect();
+    let expected = ["glibc", "default+default", "default+0", "1+default", "1+0"];
+    assert_eq!(names, expected);
+    std::fs::write(
+        &file,
+        factors.replace("MALLOC_ARENA_MAX", "MALLOC_ARENA_MAXX"),
+    )
+    .expect("a file");
+    let refused = run(words);
+    assert_eq!(refused.status.code(), Some(2), "{}", errors(&refused));
+    assert!(
+        errors(&refused).contains("MALLOC_ARENA_MAXX"),
+        "{}",
+        errors(&refused)
+    );
+}
+
+/// A server that is asked to end, and says that all went well, has no life of its own length.
+#[test]
+fn a_program_that_was_asked_to_end_is_not_one_that_ends() {
+    let Some((folder, _)) = ready("steady.c") else {
+        return;
+    };
+    let server = folder.path().join("server.c");
+    let lines = "#include <signal.h>\n#include <stdlib.h>\n#include <unistd.h>\nstatic void end(int n) { _exit(n * 0); }\n\
+                 int main(void) { signal(SIGTERM, end); for (;;) { free(malloc(100)); usleep(1000); } }\n";
+    std::fs::write(&server, lines).expect("a source");
+    let program = folder.path().join("server");
+    let built = std::process::Command::new("cc")
+        .arg("-o")
+        .arg(&program)
+        .arg(&server)
+        .status();
+    assert!(built.is_ok_and(|status| status.success()));
+    let program = program.to_string_lossy().into_owned();
+    let words = ["record", "-q", "--out", "s.hwt", "--", &program];
+    let mut child = crate::stage::highwater(folder.path(), &words)
+        .spawn()
+        .expect("highwater");
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a signal");
+    assert_eq!(child.wait().expect("an end").code(), Some(0));
+    let info = run(folder.path(), &["trace", "info", "--json", "s.hwt"]);
+    let info: Value = serde_json::from_str(&text(&info)).expect("JSON");
+    assert!(
+        info["about"]["program"] == "server" && info["about"]["ended"].is_null(),
+        "{info:#}"
+    );
+}

@@ -37,6 +37,7 @@ fn plan(curves: &[&str], replicas: u32) -> Experiment {
             },
             restart: Restart::Never,
             keep: false,
+            ends: false,
             memory_limit: None,
             metrics: None,
             attach: Vec::new(),

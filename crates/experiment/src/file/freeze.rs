@@ -79,6 +79,8 @@ struct Subject<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     keep: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    ends: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     memory_limit: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics: Option<&'a str>,
@@ -298,6 +300,7 @@ fn subject_table(plan: &SubjectPlan) -> Subject<'_> {
             .map(|path| path.to_string_lossy().into_owned()),
         restart: owned.then_some(plan.restart),
         keep: owned.then_some(plan.keep),
+        ends: plan.ends.then_some(true),
         memory_limit: plan.memory_limit.map(write_bytes_exact),
         metrics: plan.metrics.as_deref(),
         managed: plan.managed,

@@ -86,6 +86,9 @@ pub struct SubjectPlan {
     pub restart: Restart,
     /// Processes outlive a killed supervisor; `--resume` finds them again.
     pub keep: bool,
+    /// The program comes to an end: one with exit code 0 is none that came too early.
+    #[serde(default)]
+    pub ends: bool,
     /// Bytes; enforced by a cgroup where possible, else by highwater itself at each snapshot.
     pub memory_limit: Option<u64>,
     /// URL of an OpenMetrics endpoint, with placeholders.

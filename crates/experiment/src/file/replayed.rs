@@ -38,6 +38,8 @@ pub struct ReplayFacts {
     pub recorded: Duration,
     /// The whole life of a program that comes to its end by itself was recorded.
     pub is_whole_life: bool,
+    /// Why no arm has a prediction; empty where they have.
+    pub unpredicted: String,
     /// The recorded arm first.
     pub arms: Vec<ReplayedArm>,
 }
@@ -50,7 +52,7 @@ pub struct ReplayedArm {
     /// As the experiment names it; `None`: the program as it comes.
     pub allocator: Option<String>,
     pub environment: Vec<(String, String)>,
-    /// `None`: the replay could not be trusted.
+    /// `None`: [`ReplayFacts::unpredicted`] says why.
     pub predicted: Option<Predicted>,
 }
 
@@ -129,8 +131,10 @@ fn hypothesis(facts: &ReplayFacts) -> String {
     let mean = |arm: Option<&ReplayedArm>| Some((arm?.name.clone(), arm?.predicted?.mean_bytes));
     let (today, best) = (mean(facts.arms.first()), mean(facts.arms.get(1)));
     match (today, best) {
-        (None, _) => "another allocator or setting needs less memory: the replay could not be trusted to say which"
-            .to_owned(),
+        (None, _) => format!(
+            "another allocator or setting needs less memory; nothing is predicted: {}",
+            facts.unpredicted
+        ),
         (Some((_, today)), Some((best, less))) if less < 0.95 * today => format!(
             "with {best} the mean anonymous memory is {} instead of {}",
             written::bytes(less),
@@ -152,6 +156,9 @@ fn subject(out: &mut String, facts: &ReplayFacts) {
             out,
             "# {REDACTED} stands for a secret: put it back, or let the program read it from a file."
         );
+    }
+    if facts.is_whole_life {
+        line(out, "ends = true");
     }
     if let Some(directory) = &facts.directory {
         pair(out, "directory", &literal(directory));
@@ -306,6 +313,7 @@ mod tests {
             environment: vec![("PYTHONMALLOC".to_owned(), "malloc".to_owned())],
             recorded: Duration::from_millis(15_700),
             is_whole_life: false,
+            unpredicted: String::new(),
             arms: vec![
                 arm("glibc", Some("glibc"), &[], 5e7),
                 arm(
@@ -400,7 +408,7 @@ mod tests {
         };
         let parse = |text: &str| parse_experiment(text, "a.toml", Path::new("/"), &[], &|_| Ok(()));
         let plan = parse(&of_replay(&facts)).unwrap();
-        assert_eq!(plan.warmup, Duration::ZERO);
+        assert_eq!((plan.warmup, plan.subject.ends), (Duration::ZERO, true));
         assert!(plan.duration > 4 * facts.recorded);
         assert_eq!(plan.arms[1].prediction.unwrap().over, Over::Life);
         let again = parse(&crate::file::freeze(&plan)).unwrap();
@@ -410,6 +418,7 @@ mod tests {
     #[test]
     fn a_replay_that_cannot_be_trusted_predicts_nothing() {
         let mut facts = facts();
+        facts.unpredicted = "the self-check failed".to_owned();
         for arm in &mut facts.arms {
             arm.predicted = None;
         }

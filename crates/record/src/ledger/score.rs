@@ -27,10 +27,14 @@ impl Score {
     /// `None` without a prediction that was compared. Of an arm that an entry's runs measured several times the last
     /// counts, and what stands in two entries counts once: the same answer again is no further evidence.
     pub fn of(entries: &[Entry]) -> Option<Score> {
-        let mut latest: BTreeMap<(&str, &str, &str), &Predicted> = BTreeMap::new();
+        let mut latest = BTreeMap::new();
         for entry in entries {
             for one in &entry.predictions {
-                latest.insert((&entry.experiment, &entry.hypothesis, &one.arm), one);
+                let predicted = (one.predicted_bytes, one.lo_bytes, one.hi_bytes);
+                latest.insert(
+                    (&entry.experiment, &entry.hypothesis, &one.arm, predicted),
+                    one,
+                );
             }
         }
         let mut seen = BTreeSet::new();

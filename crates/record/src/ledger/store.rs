@@ -124,9 +124,13 @@ impl Ledger {
         }
     }
 
-    /// The entry that has this run among its attempts; a run that is concluded again stays where it is.
-    pub fn entry_of_run(&self, run: &str) -> Result<Option<Entry>> {
-        let has = |entry: &Entry| entry.attempts.iter().any(|attempt| attempt.run == run);
+    /// The entry of the same experiment and hypothesis that has this run among its attempts: a run that is concluded
+    /// again stays where it is.
+    pub fn entry_of_run(&self, entry: &Entry, run: &str) -> Result<Option<Entry>> {
+        let has = |old: &Entry| {
+            (&old.experiment, &old.hypothesis) == (&entry.experiment, &entry.hypothesis)
+                && old.attempts.iter().any(|attempt| attempt.run == run)
+        };
         Ok(self.list()?.entries.into_iter().rev().find(has))
     }
 

@@ -3,30 +3,43 @@
 //! In: the verdicts and costs of arms that carry levels of factors. Out: [`FactorEffects`], with names. Called by:
 //! [`super::judge`], and by `replay --factors` for what replays measured.
 
-use experiment::file::Arm;
-use serde::{Deserialize, Serialize};
-use series::estimate::Estimate;
-use series::factorial::{Effects, Observation, effects};
+use std::collections::BTreeMap;
 
+use experiment::file::Arm;
+use observe::metric;
+use observe::metric::Metric;
+use record::run::{Process, Run};
+use serde::{Deserialize, Serialize};
+use series::arms::subjects;
+use series::estimate::Estimate;
+use series::factorial::{Effects, Observation, Unclear, effects};
+use series::replicas::replica_rate;
+
+use super::ArmRow;
 use crate::arm::ArmVerdict;
-use crate::cost::ArmCost;
 
 const CONFIDENCE: f64 = 0.95;
 
-/// The effects on one quantity.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The effects on one quantity. Shares are of what differs between the processes, 0 to 1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct FactorEffects {
     /// "memory", "CPU".
     pub of: String,
     pub factors: Vec<Factor>,
-    /// Levels that together do something else than each alone.
+    /// Levels that together do something else than each alone; looked for where every combination was run twice.
     pub interactions: Vec<Interaction>,
     pub pairs: Vec<Pair>,
-    /// Of what differs, the share that no factor explains.
-    pub rest_share: f64,
+    /// What no factor and no pair explains, of what differs between combinations.
+    pub together_share: f64,
+    /// What processes of one combination differ by; `None` without repeats.
+    pub within_share: Option<f64>,
     /// Combinations of levels that were run, and that there are.
     pub combinations: usize,
     pub combinations_all: usize,
+    /// Arms that ended early: their values are not compared.
+    pub left_out: Vec<String>,
+    /// Why there are no effects; empty where there are.
+    pub why: String,
 }
 
 /// One factor, the effects of its levels against its reference, averaged over the other factors.
@@ -45,8 +58,8 @@ pub struct Factor {
 pub struct Pair {
     pub first: String,
     pub second: String,
-    /// The share that only both together explain; `None`: these combinations cannot tell.
-    pub share: Option<f64>,
+    /// The share that only both together explain.
+    pub share: f64,
 }
 
 /// Two levels, each with its factor.
@@ -98,14 +111,26 @@ impl<'a> Names<'a> {
         self.factors.iter().map(number).collect()
     }
 
+    fn words(&self, unclear: Unclear) -> String {
+        match unclear {
+            Unclear::Level(factor, level) => {
+                let (factor, level) = self.level((factor, level));
+                format!("nothing was measured of level {level} of factor {factor}")
+            }
+            Unclear::TooFew => {
+                "too few measurements for so many levels: more replicas, or more arms".to_owned()
+            }
+            Unclear::Value => "a measured value is 0".to_owned(),
+        }
+    }
+
     fn level(&self, (factor, level): (usize, usize)) -> (String, String) {
         let (name, levels) = &self.factors[factor];
         ((*name).to_owned(), levels[level].to_owned())
     }
 }
 
-/// Effects on a quantity; `values` gives those of an arm, one for each repeat. `None`: the arms have no factors, or too
-/// few values to tell.
+/// Effects on a quantity; `values` gives those of an arm, one for each repeat. `None`: the arms have no factors.
 pub fn of_values(
     of: &str,
     arms: &[Arm],
@@ -127,8 +152,15 @@ pub fn of_values(
             values(&arm.name).into_iter().map(one)
         })
         .collect();
-    let found = effects(&counts, &observations, CONFIDENCE)?;
-    Some(named(of, &names, &found))
+    Some(match effects(&counts, &observations, CONFIDENCE) {
+        Ok(found) => named(of, &names, &found),
+        Err(unclear) => FactorEffects {
+            of: of.to_owned(),
+            combinations_all: counts.iter().product(),
+            why: names.words(unclear),
+            ..FactorEffects::default()
+        },
+    })
 }
 
 fn named(of: &str, names: &Names, found: &Effects) -> FactorEffects {
@@ -159,31 +191,63 @@ fn named(of: &str, names: &Names, found: &Effects) -> FactorEffects {
         factors: names.factors.iter().enumerate().map(factor).collect(),
         interactions: interactions.collect(),
         pairs: pairs.collect(),
-        rest_share: found.rest_share,
+        together_share: found.together_share,
+        within_share: found.within_share,
         combinations: found.combinations,
         combinations_all: names.counts().iter().product(),
+        ..FactorEffects::default()
     }
 }
 
-/// Effects on the level of RSS, by process, and on CPU time, by arm.
-pub fn of_run(arms: &[Arm], verdicts: &[ArmVerdict], costs: &[ArmCost]) -> Vec<FactorEffects> {
+/// Effects on the level of RSS and on CPU time, by replica. What ended early, and processes that differ from the others
+/// of their arm, are left out, as in the table of the arms.
+pub fn of_run(run: &Run, verdicts: &[ArmVerdict], rows: &[ArmRow]) -> Vec<FactorEffects> {
+    let arms = &run.experiment.arms;
+    let ended = |name: &str| {
+        rows.iter()
+            .any(|row| row.arm == name && row.aborted.is_some())
+    };
     let levels = |name: &str| -> Vec<f64> {
-        let own = verdicts.iter().filter(|verdict| verdict.arm == name);
-        own.flat_map(|verdict| &verdict.processes)
-            .filter_map(|process| Some(process.level?.value))
-            .collect()
+        let own = verdicts
+            .iter()
+            .filter(|one| one.arm == name && !ended(name));
+        own.flat_map(|arm| {
+            let is_odd = |id: &str| arm.outliers.iter().any(|odd| odd.id == id);
+            arm.processes
+                .iter()
+                .filter(move |process| !is_odd(&process.id))
+        })
+        .filter_map(|process| Some(process.level?.value))
+        .collect()
     };
+    let warmup = run.experiment.warmup;
     let cpu = |name: &str| -> Vec<f64> {
-        let own = costs.iter().filter(|cost| cost.arm == name);
-        own.filter_map(|cost| Some(cost.cpu_user?.value + cost.cpu_system?.value))
-            .collect()
+        let replicas = if ended(name) {
+            BTreeMap::new()
+        } else {
+            subjects(run, name)
+        };
+        let rate = |processes: &Vec<&Process>| {
+            let of = |metric: Metric| replica_rate(processes, metric.name, warmup);
+            Some(of(metric::CPU_USER)? + of(metric::CPU_SYSTEM)?)
+        };
+        replicas.values().filter_map(rate).collect()
     };
+    let left_out: Vec<String> = arms
+        .iter()
+        .map(|arm| arm.name.clone())
+        .filter(|name| ended(name))
+        .collect();
     [
         of_values("memory", arms, levels),
         of_values("CPU", arms, cpu),
     ]
     .into_iter()
     .flatten()
+    .map(|found| FactorEffects {
+        left_out: left_out.clone(),
+        ..found
+    })
     .collect()
 }
 
@@ -240,7 +304,26 @@ mod tests {
     fn arms_without_factors_have_no_effects() {
         let plain = [Arm::default(), Arm::default()];
         assert_eq!(of_values("memory", &plain, |_| vec![1.0, 2.0]), None);
-        assert_eq!(of_values("memory", &arms(), |_| Vec::new()), None);
-        assert!(of_run(&arms(), &[], &[]).is_empty());
+    }
+
+    #[test]
+    fn what_was_not_measured_is_said() {
+        let found = of_values("memory", &arms(), |_| Vec::new()).expect("a reason");
+        assert_eq!(
+            found.why,
+            "nothing was measured of level 2.0.9 of factor version"
+        );
+        let some = |name: &str| {
+            if name.starts_with("3.0.1") {
+                Vec::new()
+            } else {
+                vec![1.0, 2.0]
+            }
+        };
+        let found = of_values("memory", &arms(), some).expect("a reason");
+        assert_eq!(
+            found.why,
+            "nothing was measured of level 3.0.1 of factor version"
+        );
     }
 }

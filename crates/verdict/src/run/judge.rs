@@ -29,10 +29,11 @@ pub fn judge_run(run: &Run, rules: &Rules) -> RunVerdict {
     let checks = judge_checks(run, &arms, &costs);
     let heaps = heap::arm_heaps(run, rules);
     let findings = audited::findings(run);
+    let verdict = conclude(run, &arms, pairs, &costs, &heaps, checks, findings);
     RunVerdict {
-        factors: factors::of_run(&run.experiment.arms, &arms, &costs),
+        factors: factors::of_run(run, &arms, &verdict.arms),
         predictions: predicted::outcomes(run, rules),
-        ..conclude(run, &arms, pairs, &costs, &heaps, checks, findings)
+        ..verdict
     }
 }
 

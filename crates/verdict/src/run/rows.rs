@@ -7,7 +7,7 @@ use super::heap::ArmHeap;
 use crate::Label;
 use crate::arm::ArmVerdict;
 use crate::cost::{ArmCost, rss_peak};
-use experiment::file::{Over, SubjectKind};
+use experiment::file::SubjectKind;
 use observe::member;
 use observe::snapshot::{EventKind, ProcessId, Role};
 use record::run::{Process, Run};
@@ -40,18 +40,6 @@ pub fn rows(
         .iter()
         .map(|arm| row(run, arm, verdicts, costs, heaps))
         .collect()
-}
-
-/// Whether an arm's program is one that comes to its end, by what the experiment predicts of it: then an end with exit
-/// code 0 is none that came too early. Without that a server that gives up in every arm would pass for one.
-fn is_to_end(run: &Run, arm: &str) -> bool {
-    let planned = run
-        .experiment
-        .arms
-        .iter()
-        .find(|planned| planned.name == arm);
-    let prediction = planned.and_then(|planned| planned.prediction);
-    prediction.is_some_and(|prediction| prediction.over == Over::Life)
 }
 
 fn row(
@@ -138,8 +126,9 @@ fn aborted(run: &Run, arm: &str) -> Option<String> {
     let last = replicas
         .values()
         .filter_map(|incarnations| incarnations.last());
+    // Unless the experiment says so, a server that gives up in every arm would pass for a program that ends.
     let is_done = |process: &&&Process| {
-        is_to_end(run, arm) && has_event(run, process.id, &[EventKind::Exited])
+        run.experiment.subject.ends && has_event(run, process.id, &[EventKind::Exited])
     };
     let ends: Vec<String> = last
         .filter(|process| !is_done(process))

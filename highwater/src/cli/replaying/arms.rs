@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use crate::cli::exit::Usage;
 use crate::cli::out::say;
-use crate::cli::run::prepare::read;
+use crate::cli::run::prepare::{read, spec_of, tunables};
 use allocators::{Library, Recipe, Spec, SpecError, Step, catalogue, ensure, installed};
 use observe::fact::arm::is_system_libc;
 use replay::{Arm, Setting, knobs};
@@ -93,22 +93,40 @@ fn factors(chosen: &mut Chosen, file: &Path, quiet: bool) -> anyhow::Result<()> 
     if experiment.arms.iter().any(|arm| arm.levels.is_empty()) {
         return Err(refuse("its arms have no levels; write [factors]".to_owned()).into());
     }
-    let recorded = chosen.arms.first().map(|(arm, _)| arm.library.clone());
+    chosen.notes.extend(tunables(&experiment)?);
+    let recorded = chosen.arms.iter().find(|(_, is_recorded)| *is_recorded);
+    let recorded = recorded.map(|(arm, _)| arm.clone());
     for arm in &experiment.arms {
         if arm.command.is_some() || !arm.arguments.is_empty() || arm.curve.is_some() {
             let words = "varies the command, and a replay has one program";
             return Err(refuse(format!("arm {} {words}", arm.name)).into());
         }
-        let library = match arm.allocator.as_str() {
-            "" => recorded
-                .clone()
-                .context("the recorded allocator is not here")?,
-            named => ready(&find(named)?, quiet)?,
+        let (library, mut environment) = match arm.allocator.as_str() {
+            // As it was recorded, settings too.
+            "" => {
+                let recorded = recorded.clone();
+                let recorded = recorded.context("the recorded allocator is not on this machine")?;
+                (recorded.library, recorded.environment)
+            }
+            _ => (ready(&spec_of(&experiment, arm)?, quiet)?, Vec::new()),
         };
+        if library.loader.is_some() {
+            let words = "is a C library of its own, which cannot be preloaded";
+            return Err(refuse(format!("arm {}: {} {words}", arm.name, library.spec)).into());
+        }
+        for (name, value) in experiment
+            .subject
+            .environment
+            .iter()
+            .chain(&arm.environment)
+        {
+            environment.retain(|(other, _)| other != name);
+            environment.push((name.clone(), value.clone()));
+        }
         let replayed = Arm {
             name: arm.name.clone(),
             library,
-            environment: arm.environment.clone().into_iter().collect(),
+            environment,
         };
         chosen.arms.push((replayed, false));
     }

@@ -10,6 +10,7 @@ use anyhow::Context;
 use super::Report;
 use super::runs::Played;
 use crate::cli::exit::Usage;
+use experiment::file::redact::redact_value;
 use experiment::file::replayed::{Predicted, ReplayFacts, ReplayedArm, duration_of, of_replay};
 use replay::{Against, Curve, End, Interval, Range, Remedy};
 use trace::Trace;
@@ -80,6 +81,7 @@ fn facts(report: &Report, arms: Vec<ReplayedArm>) -> ReplayFacts {
         environment: runtime.filter_map(pair).collect(),
         recorded: recorded(trace),
         is_whole_life: trace.is_whole_life(),
+        unpredicted: unpredicted(report).unwrap_or_default().to_owned(),
         arms,
     }
 }
@@ -126,16 +128,32 @@ fn arm(report: &Report, played: &Played, glibc_runs: bool) -> ReplayedArm {
     ReplayedArm {
         name: played.arm.name.clone(),
         allocator: (!comes).then(|| played.arm.library.spec.clone()),
-        environment: played.arm.environment.clone(),
+        environment: redacted(&played.arm.environment),
         predicted: predicted(report, played),
+    }
+}
+
+/// Settings as they may be written down.
+pub fn redacted(environment: &[(String, String)]) -> Vec<(String, String)> {
+    let safe = |(name, value): &(String, String)| (name.clone(), redact_value(name, value));
+    environment.iter().map(safe).collect()
+}
+
+/// Why a replay predicts nothing of a run; `None`: it does.
+pub fn unpredicted(report: &Report) -> Option<&'static str> {
+    let is_trusted = report.check.as_ref().is_ok_and(|check| check.is_trusted);
+    match (is_trusted, report.trace.is_from_the_start()) {
+        (false, _) => Some("the self-check failed"),
+        (true, false) => Some(
+            "the process did something else before this program (exec), and a run counts from its start",
+        ),
+        (true, true) => None,
     }
 }
 
 /// Of the time that the experiment compares: all of the recording only where it is the program's whole life.
 fn predicted(report: &Report, played: &Played) -> Option<Predicted> {
-    let is_trusted = report.check.as_ref().is_ok_and(|check| check.is_trusted);
-    // A run counts from the start of the process, exec or not.
-    if !is_trusted || !report.trace.is_from_the_start() {
+    if unpredicted(report).is_some() {
         return None;
     }
     let until_ns = match report.trace.is_whole_life() {

@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 
 use super::Report;
+use super::experiment::redacted;
+use super::runs::Played;
 use super::text::{forecasts, problem};
 use super::tuning::{Trial, Tuned};
 use replay::{End, Remedy, alike};
@@ -20,7 +22,7 @@ pub fn of(report: &Report) -> Value {
             "allocator": played.arm.library.spec,
             "version": played.arm.library.version,
             "library": played.arm.library.path,
-            "environment": played.arm.environment.iter().map(|(n, v)| format!("{n}={v}")).collect::<Vec<_>>(),
+            "environment": environment(played),
             "recorded": played.is_recorded,
             "malloc_answered_by": played.runs.first().map(|ran| &ran.malloc_path),
             "replays": played.runs.len(),
@@ -66,6 +68,14 @@ pub fn of(report: &Report) -> Value {
         "large_bytes": planned.unseen.large_bytes,
         "guessed_touch_bytes": planned.unseen.guessed_bytes,
     })
+}
+
+/// `NAME=value`, secrets hidden.
+fn environment(played: &Played) -> Vec<String> {
+    let safe = redacted(&played.arm.environment);
+    safe.iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect()
 }
 
 fn tuned_json(tuned: &Tuned) -> Value {

@@ -139,8 +139,10 @@ pub fn factors(
     trace: &Trace,
 ) -> Vec<FactorEffects> {
     let of_arm = |name: &str, value: fn(&Forecast) -> f64| -> Vec<f64> {
-        let own = played.iter().filter(|played| played.arm.name == name);
-        own.flat_map(|played| &played.runs)
+        // A plain arm may have the name of a level; those of the factors come last.
+        let own = played.iter().rfind(|played| played.arm.name == name);
+        own.into_iter()
+            .flat_map(|played| &played.runs)
             .filter_map(|ran| Forecast::of(std::slice::from_ref(ran), trace))
             .map(|forecast| value(&forecast))
             .collect()

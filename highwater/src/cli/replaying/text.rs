@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::Report;
+use super::experiment;
 use super::runs::Played;
 use super::table;
 use super::tuning::Tuned;
@@ -122,11 +123,8 @@ pub fn next(report: &Report, written: Option<(&Path, &[String])>) -> String {
         Some((path, arms)) => {
             let list = arms.join(", ");
             let path = path.display();
-            let is_trusted = report.check.as_ref().is_ok_and(|check| check.is_trusted);
-            let without = match is_trusted {
-                true => "",
-                false => ", without predictions, since the self-check failed",
-            };
+            let why = experiment::unpredicted(report);
+            let without = why.map_or(String::new(), |why| format!(", without predictions: {why}"));
             return format!(
                 "{}\n  highwater run {path}\n",
                 fill(&format!(
@@ -214,9 +212,17 @@ pub fn problem(end: &End, done_share: f64) -> String {
 
 /// Searches that came to nothing.
 pub fn unsearched(tuned: &[Tuned]) -> Vec<String> {
-    let empty = tuned.iter().filter(|tuned| tuned.tried.is_empty());
-    let words = "ran to the end of the trace; --budget is the time for them";
-    let note = |tuned: &Tuned| format!("no settings of {} {words}", tuned.allocator);
+    let empty = tuned.iter().filter(|tuned| tuned.front.is_empty());
+    let note = |tuned: &Tuned| match tuned.tried.len() {
+        0 => format!(
+            "no settings of {} ran to the end of the trace; --budget is the time for them",
+            tuned.allocator
+        ),
+        count => format!(
+            "{count} settings of {} were tried and none replayed again, since it was interrupted; --json lists them",
+            tuned.allocator
+        ),
+    };
     empty.map(note).collect()
 }
 

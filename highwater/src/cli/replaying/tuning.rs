@@ -95,7 +95,9 @@ impl Tuning<'_> {
         }
         bar.finish_and_clear();
         let (arms, points) = merged(&found);
-        let best = spread(&front(&points), FRONT_MAX);
+        // After an interrupt nothing is replayed again, and what was tried is reported.
+        let most = if (self.is_over)() { 0 } else { FRONT_MAX };
+        let best = spread(&front(&points), most);
         let arms: Vec<Arm> = best.iter().map(|at| arms[*at].clone()).collect();
         let tuned = Tuned {
             allocator: base.name.clone(),

@@ -181,7 +181,7 @@ fn loader_words(library: &Library) -> Vec<String> {
 }
 
 /// A relative path of a library starts at the experiment file's folder, like every other path in it.
-fn spec_of(experiment: &Experiment, arm: &Arm) -> anyhow::Result<Spec> {
+pub fn spec_of(experiment: &Experiment, arm: &Arm) -> anyhow::Result<Spec> {
     Ok(
         match Spec::parse(&arm.allocator).map_err(|error| Usage(error.to_string()))? {
             Spec::File(path) => Spec::File(experiment.base.join(path)),
@@ -190,29 +190,18 @@ fn spec_of(experiment: &Experiment, arm: &Arm) -> anyhow::Result<Spec> {
     )
 }
 
-fn tunables(experiment: &Experiment) -> anyhow::Result<Vec<String>> {
+/// What the arms' allocators make of their variables; the warnings.
+///
+/// # Errors
+/// A variable that no allocator reads as it stands, as [`Usage`].
+pub fn tunables(experiment: &Experiment) -> anyhow::Result<Vec<String>> {
     let (mut errors, mut warnings) = (Vec::new(), Vec::new());
     for arm in &experiment.arms {
-        let name = if arm.allocator.is_empty() {
-            "glibc"
-        } else {
-            &arm.allocator
-        };
-        let Ok(spec) = Spec::parse(name) else {
-            continue;
-        };
-        let mut environment = experiment.subject.environment.clone();
-        environment.extend(arm.environment.clone());
-        for Advice {
-            severity,
-            variable,
-            message,
-        } in allocators::validate_environment(&spec, &environment)
-        {
-            let words = format!("arm {}: {variable}: {message}", arm.name);
-            match severity {
-                Severity::Error => errors.push(words),
-                Severity::Warning => warnings.push(words),
+        for advice in advice_on(experiment, arm, &arm.allocator) {
+            let words = format!("arm {}: {}: {}", arm.name, advice.variable, advice.message);
+            match advice.severity {
+                Severity::Error if !is_for_another(experiment, arm, &advice) => errors.push(words),
+                _ => warnings.push(words),
             }
         }
     }
@@ -220,6 +209,35 @@ fn tunables(experiment: &Experiment) -> anyhow::Result<Vec<String>> {
         bail!(Usage(errors.join("\n")));
     }
     Ok(warnings)
+}
+
+/// Of an arm's variables, on this allocator.
+fn advice_on(experiment: &Experiment, arm: &Arm, allocator: &str) -> Vec<Advice> {
+    let name = if allocator.is_empty() {
+        "glibc"
+    } else {
+        allocator
+    };
+    let Ok(spec) = Spec::parse(name) else {
+        return Vec::new();
+    };
+    let mut environment = experiment.subject.environment.clone();
+    environment.extend(arm.environment.clone());
+    allocators::validate_environment(&spec, &environment)
+}
+
+/// Whether a level of a factor sets a variable for another arm's allocator: with a version as a second factor, each
+/// level sets what all versions read.
+fn is_for_another(experiment: &Experiment, arm: &Arm, advice: &Advice) -> bool {
+    let mut others = experiment
+        .arms
+        .iter()
+        .filter(|other| other.allocator != arm.allocator);
+    !arm.levels.is_empty()
+        && others.any(|other| {
+            let found = advice_on(experiment, arm, &other.allocator);
+            found.iter().all(|other| other.variable != advice.variable)
+        })
 }
 
 fn ensure(spec: &Spec, quiet: bool) -> anyhow::Result<Library> {

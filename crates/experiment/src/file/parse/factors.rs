@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::design::chosen;
 use super::setting::{Setting, is_arm_name, setting};
-use super::{ARMS_MAX, Context};
+use super::{ARMS_MAX, Context, NAME_BYTES_MAX};
 use crate::file::Arm;
 use crate::file::syntax::fields::Fields;
 use crate::file::syntax::problem::{Place, Placed};
@@ -61,6 +61,16 @@ pub fn parse(top: &Fields, context: &Context) -> Vec<Placed<Arm>> {
         context.faults.note(place, message);
         return Vec::new();
     };
+    let longest = |factor: &Factor| factor.levels.iter().map(|(name, _)| name.len()).max();
+    let name_bytes = factors.iter().filter_map(longest).sum::<usize>() + factors.len() - 1;
+    if name_bytes > NAME_BYTES_MAX {
+        let message = format!(
+            "arms are named by their levels, and would have up to {name_bytes} letters; at most {NAME_BYTES_MAX} fit"
+        );
+        context
+            .faults
+            .note_with_help(place, message, "give the levels shorter names");
+    }
     let most = most_arms(top, &counts, all, place, context);
     chosen(&counts, most)
         .iter()
@@ -108,9 +118,13 @@ fn factor(name: &str, table: &Table, place: Place, context: &Context) -> Option<
                     .note_with_help(entry.node.place, message, "`{}` sets nothing");
                 return None;
             };
-            if !is_arm_name(&entry.key) {
+            // A + joins the levels in the name of an arm.
+            if !is_arm_name(&entry.key) || entry.key.contains('+') {
                 let message = format!("a level cannot be called {}", quoted(&entry.key));
-                context.faults.note(entry.key_place, message);
+                let rule = "letters, digits and . _ @ -, the first a letter or a digit";
+                context
+                    .faults
+                    .note_with_help(entry.key_place, message, rule);
             }
             let what = setting(level, entry.key_place, context);
             Some((entry.key.clone(), what))
@@ -269,6 +283,14 @@ default = {}
             (
                 set("default = {}", "default = { allocator = \"glibc\" }"),
                 "factor `purge` sets the allocator, which another factor sets too",
+            ),
+            (
+                set("default = {}", "\"a+b\" = {}"),
+                "a level cannot be called `a+b`",
+            ),
+            (
+                set("default = {}", &format!("{} = {{}}", "d".repeat(60))),
+                "at most 64 fit",
             ),
             (
                 set("name =", "arms_max = 3\nname ="),

@@ -19,6 +19,7 @@ const KEYS: &[&str] = &[
     "directory",
     "restart",
     "keep",
+    "ends",
     "memory_limit",
     "metrics",
     "ready",
@@ -66,6 +67,7 @@ pub fn parse(top: &Fields, arms: &[Placed<Arm>], context: &Context) -> SubjectPl
         stop: stop(&fields, "[subject.stop]", faults),
         restart: fields.word("restart", RESTARTS).unwrap_or(Restart::Never),
         keep: fields.boolean("keep").unwrap_or(false),
+        ends: fields.boolean("ends").unwrap_or(false),
         memory_limit: fields
             .bytes("memory_limit")
             .map(|limit| checks::positive(limit, "memory_limit", faults)),
