@@ -1,11 +1,21 @@
 //! One operation: the call of the allocator, and the writes to the block's pages that the recorded program made.
 
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use replayer::{Record, Slot, TOUCH_ALL, op};
 
+use crate::clock::real_monotonic_ns;
+
 /// Tries before a thread that waits for another one lets it run.
 const SPINS: u32 = 200;
+/// A processor that is given up for so long went to other programs: each of them runs for its slice of milliseconds,
+/// and a replay has millions of turns.
+const CROWDED_NS: u64 = 500_000;
+/// Then a thread sleeps for so long instead: the kernel runs one that wakes before those that never slept.
+const SLEEP_NS: libc::c_long = 20_000;
+/// For so many waits, before one gives the processor up again.
+const CROWDED_WAITS: u32 = 1_000;
 const PAGE_BYTES: usize = 4096;
 
 /// Does it, once it is its turn. False: the allocator returned null.
@@ -55,6 +65,9 @@ unsafe fn aligned(log2: u8, bytes: usize) -> *mut libc::c_void {
     }
 }
 
+/// Waits that are left to be slept through.
+static CROWDED: AtomicU32 = AtomicU32::new(0);
+
 #[inline]
 fn wait(slot: &Slot, turn: u32) {
     let mut tries = 0;
@@ -63,9 +76,30 @@ fn wait(slot: &Slot, turn: u32) {
         if tries < SPINS {
             std::hint::spin_loop();
         } else {
-            // SAFETY: no memory is involved.
-            unsafe { libc::sched_yield() };
+            let_others();
         }
+    }
+}
+
+/// Lets another thread run: the one that has the turn, on an idle machine; on a busy one that would be anybody.
+#[cold]
+fn let_others() {
+    let left = CROWDED.load(Relaxed);
+    if left > 0 {
+        CROWDED.store(left - 1, Relaxed);
+        let time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: SLEEP_NS,
+        };
+        // SAFETY: reads one timespec, and writes nothing.
+        unsafe { libc::syscall(libc::SYS_nanosleep, &raw const time, 0) };
+        return;
+    }
+    let before = real_monotonic_ns();
+    // SAFETY: no memory is involved.
+    unsafe { libc::sched_yield() };
+    if real_monotonic_ns().saturating_sub(before) > CROWDED_NS {
+        CROWDED.store(CROWDED_WAITS, Relaxed);
     }
 }
 

@@ -96,9 +96,9 @@ fn legend(report: &Report) -> String {
         percent(TRUSTED_SHARE),
     );
     if like > 1 {
+        let arms = counted(like as u64 - 1, "arm is", "arms are");
         text.push_str(&format!(
-            " {} are not distinguished from the first: choose among them by CPU.",
-            counted(like as u64 - 1, "arm", "arms")
+            " {arms} not distinguished from the first: choose among them by CPU."
         ));
     }
     fill(&text)
