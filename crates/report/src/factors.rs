@@ -13,7 +13,17 @@ pub const TITLE: &str = "What the factors do";
 
 /// A line for each quantity's combinations, for each factor, and for each interaction.
 pub fn lines(all: &[FactorEffects]) -> Vec<String> {
-    all.iter().flat_map(of_one).collect()
+    let flat = |(head, lines): (String, Vec<String>)| std::iter::once(head).chain(lines);
+    blocks(all).into_iter().flat_map(flat).collect()
+}
+
+/// The same, of each quantity a head and what stands below it.
+pub fn blocks(all: &[FactorEffects]) -> Vec<(String, Vec<String>)> {
+    let split = |mut lines: Vec<String>| {
+        let rest = lines.split_off(1.min(lines.len()));
+        (lines.concat(), rest)
+    };
+    all.iter().map(of_one).map(split).collect()
 }
 
 fn of_one(found: &FactorEffects) -> Vec<String> {

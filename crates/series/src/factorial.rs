@@ -13,6 +13,8 @@ use crate::student::t_quantile;
 /// worth; as for the mean of an arm.
 const SPREAD_PRIOR: f64 = 0.03;
 const SPREAD_PRIOR_DF: f64 = 1.0;
+/// Variance of logarithms below which nothing differs: a hundred-thousandth, rounding and no more.
+const NOTHING: f64 = 1e-10;
 /// A column of which so little is its own, as a share of its length squared, is a mixture of the others.
 const OWN_MIN: f64 = 1e-9;
 
@@ -209,7 +211,7 @@ impl Fitted<'_> {
     }
 
     fn share(&self, sum: f64) -> f64 {
-        match self.total > 0.0 {
+        match self.total > NOTHING * self.y.len() as f64 {
             true => (sum / self.total).clamp(0.0, 1.0),
             false => 0.0,
         }

@@ -293,12 +293,15 @@ pub fn stalls(report: &Report) -> Markup {
 
 /// What the factors do; nothing without factors.
 pub fn factors(report: &Report) -> Markup {
-    let lines = factors::lines(&report.verdict.factors);
+    let blocks = factors::blocks(&report.verdict.factors);
     html! {
-        @if !lines.is_empty() {
+        @if !blocks.is_empty() {
             section aria-labelledby="factors" {
                 h2 #factors { (factors::TITLE) }
-                ul { @for line in &lines { li { (visible(line)) } } }
+                @for (head, lines) in &blocks {
+                    p { (visible(head)) }
+                    ul { @for line in lines { li { (visible(line)) } } }
+                }
             }
         }
     }

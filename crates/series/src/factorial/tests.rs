@@ -212,3 +212,14 @@ fn shares_of_all_combinations_add_up() {
     assert!((sum - 1.0).abs() < 1e-9, "{sum}: {found:?}");
     assert!(found.together_share > 0.002, "{found:?}");
 }
+
+#[test]
+fn where_nothing_differs_nothing_is_shared_out() {
+    let all = observed(&[2, 2], 2, 1e-9, 7, |_| 5.0);
+    let found = effects(&[2, 2], &all, 0.95).expect("effects");
+    assert_eq!(found.shares, [0.0, 0.0]);
+    assert_eq!((found.together_share, found.within_share), (0.0, Some(0.0)));
+    assert!(
+        found.pair_shares.iter().all(|(_, share)| *share == 0.0) && found.interactions.is_empty()
+    );
+}
