@@ -83,7 +83,8 @@ pub fn usual(recipe: &Recipe, threads: usize) -> impl Iterator<Item = &'static U
         .filter(is_read)
 }
 
-fn reads(recipe: &Recipe, setting: &Setting) -> bool {
+/// Whether this version of the allocator reads the setting.
+pub(crate) fn reads(recipe: &Recipe, setting: &Setting) -> bool {
     setting.variable(Some(recipe), &recipe.name).is_ok()
 }
 

@@ -13,6 +13,7 @@ use optimizer::sampler::motpe::MotpeSampler;
 use optimizer::{Direction, Trial};
 
 use crate::arm::Setting;
+use crate::settings::reads;
 
 /// A setting and where its values are looked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -120,7 +121,7 @@ pub fn knobs(recipe: &Recipe, threads: usize) -> Vec<Knob> {
             key: knob.key.to_owned(),
             value: String::new(),
         };
-        setting.variable(Some(recipe), &recipe.name).is_ok()
+        reads(recipe, &setting)
     };
     all.iter()
         .filter(|knob| threads > 1 || !knob.needs_threads)

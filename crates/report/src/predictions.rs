@@ -91,7 +91,7 @@ fn starved(verdict: &RunVerdict) -> Option<String> {
     (most > STARVED_SHARE).then(|| {
         format!(
             " The processes waited for a CPU for up to {} of their time: an allocator that gives memory back by the \
-             clock has less of it here than alone. Fewer arms or replicas at once show that.",
+             clock has less of it here than alone. Run fewer arms or replicas at once to see it as it is alone.",
             written::percent(most)
         )
     })

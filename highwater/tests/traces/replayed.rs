@@ -1,8 +1,16 @@
 //! A real program's trace on its own allocator and on another one.
 
+use std::process::Output;
+
 use serde_json::Value;
 
 use crate::stage::{errors, ready, run, text};
+
+/// The JSON that a command printed.
+fn report_of(output: &Output) -> Value {
+    let report = serde_json::from_str::<Value>(&text(output));
+    report.unwrap_or_else(|_| panic!("{}", errors(output)))
+}
 
 #[test]
 fn a_recorded_program_is_reproduced_and_tried_with_settings() {
@@ -25,8 +33,7 @@ fn a_recorded_program_is_reproduced_and_tried_with_settings() {
         "--json",
     ];
     let replayed = run(folder.path(), &words);
-    let report = serde_json::from_str::<Value>(&text(&replayed));
-    let report = report.unwrap_or_else(|_| panic!("{}", errors(&replayed)));
+    let report = report_of(&replayed);
     assert_eq!(report["schema"], "highwater.replay/1");
     assert_eq!(report["trusted"], true, "{}", report["self_check"]);
     assert_eq!(replayed.status.code(), Some(0));
@@ -131,8 +138,7 @@ fn predictions_of_a_replay_are_proved_by_a_run() {
     assert!(written.contains("over = \"life\""), "{written}");
 
     let proved = run(&["run", "proof.toml", "--json", "--quiet"]);
-    let report = serde_json::from_str::<Value>(&text(&proved));
-    let report = report.unwrap_or_else(|_| panic!("{}", errors(&proved)));
+    let report = report_of(&proved);
     let outcomes = report["predictions"].as_array().expect("predictions");
     assert_eq!(outcomes.len(), 2, "{outcomes:?}");
     for outcome in outcomes {
@@ -172,8 +178,7 @@ fn settings_are_searched_replayed_again_and_drawn() {
     assert_eq!(recorded.status.code(), Some(0));
     let words = "replay s.hwt -q --allocators glibc --repeat 1 --tune glibc --budget 15s --plot front.svg --json";
     let tuned = run(words);
-    let report = serde_json::from_str::<Value>(&text(&tuned));
-    let report = report.unwrap_or_else(|_| panic!("{}", errors(&tuned)));
+    let report = report_of(&tuned);
     let found = &report["tuned"][0];
     assert_eq!(found["allocator"], "glibc");
     let tried = found["tried"].as_array().expect("what was tried");
@@ -221,8 +226,7 @@ default = {}
     std::fs::write(&file, factors).expect("a file");
     let words = "replay s.hwt -q --allocators glibc --repeat 2 --factors f.toml --json";
     let replayed = run(words);
-    let report = serde_json::from_str::<Value>(&text(&replayed));
-    let report = report.unwrap_or_else(|_| panic!("{}", errors(&replayed)));
+    let report = report_of(&replayed);
     let memory = &report["factors"][0];
     assert_eq!(
         (&memory["of"], &memory["why"]),

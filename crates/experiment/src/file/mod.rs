@@ -7,6 +7,7 @@ pub mod command;
 pub mod draft;
 pub mod facts;
 pub mod freeze;
+mod frozen_arm;
 pub mod parse;
 pub mod placeholder;
 pub mod redact;

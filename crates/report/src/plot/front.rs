@@ -3,7 +3,7 @@
 use plotters::prelude::*;
 use plotters::style::FontStyle;
 
-use super::{Area, Drawn, FAMILY, INK, PALE_INK, words};
+use super::{Area, COLOURS, Drawn, FAMILY, INK, PALE_INK, words};
 use crate::visible::shortened;
 use units::written::ByteScale;
 
@@ -11,15 +11,6 @@ const SIZE: (u32, u32) = (960, 560);
 const HEAD: u32 = 44;
 const LEGEND_LINE: i32 = 20;
 const NAME_MAX: usize = 40;
-/// Colours that stay apart for most eyes, and in grey.
-const COLOURS: [RGBColor; 6] = [
-    RGBColor(11, 98, 168),
-    RGBColor(189, 74, 0),
-    RGBColor(15, 122, 90),
-    RGBColor(163, 58, 130),
-    RGBColor(122, 98, 0),
-    RGBColor(90, 80, 170),
-];
 /// An axis reaches beyond its values by this share of their range.
 const MARGIN: f64 = 0.08;
 

@@ -37,6 +37,17 @@ const PALE_INK: RGBColor = RGBColor(110, 116, 126);
 const READINGS: RGBColor = RGBColor(120, 144, 176);
 const CURVE: RGBColor = RGBColor(194, 65, 12);
 const LIMIT: RGBColor = RGBColor(185, 28, 28);
+/// Of arms. They stay apart for most eyes, and in grey; after eight they come again.
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(11, 98, 168),
+    RGBColor(189, 74, 0),
+    RGBColor(15, 122, 90),
+    RGBColor(163, 58, 130),
+    RGBColor(122, 98, 0),
+    RGBColor(90, 80, 170),
+    RGBColor(170, 40, 50),
+    RGBColor(60, 70, 80),
+];
 const FAMILY: &str = "sans-serif";
 /// Height of the line of explanations at the foot.
 const FOOT: u32 = 26;

@@ -7,7 +7,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::mesh::{Chart, Mesh};
 use super::panel::time_unit;
-use super::{Area, Drawn, FAMILY, INK, PALE_INK, words};
+use super::{Area, COLOURS, Drawn, FAMILY, INK, PALE_INK, words};
 use crate::charts;
 use crate::visible::{drawn_columns, shortened};
 
@@ -18,17 +18,6 @@ const PROCESSES_MAX: usize = 48;
 const GAP_STEPS: f64 = 5.0;
 /// Names in the legend.
 const NAME_MAX: usize = 26;
-/// Colours that stay apart for most eyes, and in grey; after eight they come again, dashed.
-const COLOURS: [RGBColor; 8] = [
-    RGBColor(11, 98, 168),
-    RGBColor(189, 74, 0),
-    RGBColor(15, 122, 90),
-    RGBColor(163, 58, 130),
-    RGBColor(122, 98, 0),
-    RGBColor(90, 80, 170),
-    RGBColor(170, 40, 50),
-    RGBColor(60, 70, 80),
-];
 /// The axis of values shows at least this share of the highest, so that what is flat looks flat.
 const SPAN_MIN: f64 = 0.25;
 /// The axis of values begins at zero when the lowest value is below this share of the highest.

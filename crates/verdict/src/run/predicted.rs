@@ -114,10 +114,6 @@ fn outcome(run: &Run, arm: &str, prediction: Prediction, rules: &Rules) -> Outco
     let means: Vec<Estimate> = seen.iter().map(|one| exact(one.mean)).collect();
     let measured = across(&means, rules);
     let starved = seen.iter().map(|one| one.starved_share).sum::<f64>();
-    let unseen = all
-        .into_iter()
-        .filter_map(Result::err)
-        .max_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
     Outcome {
         arm: arm.to_owned(),
         predicted: Estimate {
@@ -132,7 +128,7 @@ fn outcome(run: &Run, arm: &str, prediction: Prediction, rules: &Rules) -> Outco
         starved_share: starved / seen.len().max(1) as f64,
         why: match measured {
             Some(_) => String::new(),
-            None => unseen.unwrap_or(Unseen::Nothing).words(over_s),
+            None => reason(&all).words(over_s),
         },
     }
 }
@@ -209,12 +205,16 @@ fn of_replica(run: &Run, incarnations: &[&Process], over_s: Option<f64>) -> Resu
             mean: mean(|one| one.mean),
             starved_share: mean(|one| one.starved_share),
         }),
-        true => Err(all
-            .into_iter()
-            .filter_map(Result::err)
-            .max_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal))
-            .unwrap_or(Unseen::Nothing)),
+        true => Err(reason(&all)),
     }
+}
+
+/// Of several reasons the one that says most.
+fn reason(all: &[Result<Seen, Unseen>]) -> Unseen {
+    let unseen = all.iter().filter_map(|one| one.err());
+    unseen
+        .max_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal))
+        .unwrap_or(Unseen::Nothing)
 }
 
 /// Mean anonymous memory over the first `over_s` of a process's life, or over all of it.

@@ -128,7 +128,7 @@ pub fn next(report: &Report, written: Option<(&Path, &[String])>) -> String {
             return format!(
                 "{}\n  highwater run {path}\n",
                 fill(&format!(
-                    "Written to {path}: {list}{without}. Look at its [subject] and [load], then prove it:"
+                    "Written to {path}: {list}{without}. Complete its [subject] and [load], then prove it:"
                 ))
             );
         }
