@@ -123,6 +123,22 @@ pub struct HeapSize {
     pub collections: Option<u64>,
 }
 
+impl HeapSize {
+    /// Name of what the descriptions of classes take, in all ([`HeapSize::others`]).
+    pub const METASPACE: &str = "metaspace used";
+    const METASPACE_OF: &str = "metaspace of ";
+
+    /// Name of what the classes of one type of class loader take.
+    pub fn name_of_loader(loader: &str) -> String {
+        format!("{}{loader}", HeapSize::METASPACE_OF)
+    }
+
+    /// The type of class loader whose classes such a part describes.
+    pub fn loader_of(part: &str) -> Option<&str> {
+        part.strip_prefix(HeapSize::METASPACE_OF)
+    }
+}
+
 /// What keeps objects of a type alive.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Holder {
@@ -172,4 +188,6 @@ pub struct Cost {
     pub reading: Duration,
     /// The process was stopped for so long; zero for what only reads.
     pub paused: Duration,
+    /// Resident memory that the process took for it and keeps: a recording's buffers.
+    pub memory_bytes: u64,
 }

@@ -6,7 +6,9 @@ use std::hash::Hash;
 use runtimes::{Frame, Language, Snapshot, TaskGroup};
 use series::order::median;
 
-use super::{ManagedGrowth, ROWS_MAX, Rise, RootGrowth, SiteGrowth, TaskGrowth, TypeGrowth};
+use super::{
+    ManagedGrowth, PartGrowth, ROWS_MAX, Rise, RootGrowth, SiteGrowth, TaskGrowth, TypeGrowth,
+};
 
 /// Snapshots that are kept; when there are more, every other one goes.
 const SNAPSHOTS_MAX: usize = 48;
@@ -32,6 +34,7 @@ pub struct HeapHistory {
     seen: usize,
     reading_s: f64,
     paused_s: f64,
+    memory_bytes: u64,
 }
 
 type Values = Vec<(f64, f64)>;
@@ -49,6 +52,7 @@ impl HeapHistory {
     pub fn add(&mut self, at_s: f64, mut snapshot: Snapshot) {
         self.reading_s += snapshot.cost.reading.as_secs_f64();
         self.paused_s += snapshot.cost.paused.as_secs_f64();
+        self.memory_bytes += snapshot.cost.memory_bytes;
         snapshot.types.truncate(KEPT_MAX);
         snapshot.sites.truncate(KEPT_MAX);
         snapshot.roots.truncate(KEPT_MAX);
@@ -104,6 +108,10 @@ impl HeapHistory {
             used: rise(&of_all(judged, |snapshot| {
                 Some(snapshot.heap.as_ref()?.used_bytes as f64)
             })),
+            committed: rise(&of_all(judged, |snapshot| {
+                Some(snapshot.heap.as_ref()?.committed_bytes? as f64)
+            })),
+            parts: parts(judged),
             types: types(judged),
             sites: sites(judged),
             roots: roots(judged),
@@ -114,6 +122,7 @@ impl HeapHistory {
             missing: self.missing(),
             reading_s: self.reading_s,
             paused_s: self.paused_s,
+            memory_bytes: self.memory_bytes,
         })
     }
 
@@ -171,6 +180,26 @@ impl<'a, R> Course<'a, R> {
         let value = |(at_s, row): &(f64, Option<&R>)| (*at_s, row.map_or(0.0, &quantity));
         rise(&self.at.iter().map(value).collect::<Values>())
     }
+}
+
+/// A part that a snapshot could not read is no part of that snapshot: it is not zero.
+fn parts(snapshots: &Snapshots) -> Vec<PartGrowth> {
+    let of = |snapshot: &Snapshot, name: &str| {
+        let mut parts = snapshot.heap.as_ref()?.others.iter();
+        parts.find(|part| part.0 == name).map(|part| part.1 as f64)
+    };
+    let last = snapshots.last().and_then(|(_, last)| last.heap.as_ref());
+    let names = last
+        .into_iter()
+        .flat_map(|heap| &heap.others)
+        .map(|part| &part.0);
+    let grown = names.filter_map(|name| {
+        Some(PartGrowth {
+            name: name.clone(),
+            bytes: rise(&of_all(snapshots, |snapshot| of(snapshot, name)))?,
+        })
+    });
+    clear(grown, |of| of.bytes)
 }
 
 fn types(snapshots: &Snapshots) -> Vec<TypeGrowth> {

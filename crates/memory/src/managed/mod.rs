@@ -26,6 +26,10 @@ pub struct ManagedGrowth {
     pub objects: Option<Rise>,
     /// Objects in use by the runtime's own count, dead ones that are not collected yet included.
     pub used: Option<Rise>,
+    /// What the runtime has from the system for the objects.
+    pub committed: Option<Rise>,
+    /// Other memory of the runtime's own that grows (class metadata, compiled code), the largest growth first.
+    pub parts: Vec<PartGrowth>,
     /// Types, sites and tasks that grow, the largest growth first.
     pub types: Vec<TypeGrowth>,
     pub sites: Vec<SiteGrowth>,
@@ -41,6 +45,8 @@ pub struct ManagedGrowth {
     /// All snapshots together, seconds: of highwater's own time, and of the time that the process was stopped.
     pub reading_s: f64,
     pub paused_s: f64,
+    /// Resident memory that the process took because it was read, and keeps.
+    pub memory_bytes: u64,
 }
 
 /// How a quantity moved between the first third of the snapshots and the last.
@@ -55,6 +61,13 @@ pub struct Rise {
     pub is_clear: bool,
     /// Snapshots that it is from.
     pub values: usize,
+}
+
+/// A part of the runtime's own memory beside the objects ([`HeapSize::others`]).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PartGrowth {
+    pub name: String,
+    pub bytes: Rise,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -39,9 +39,16 @@ pub fn text(managed: &ManagedGrowth, out: &mut String) {
         true => format!("the program was stopped for {}", seconds(managed.paused_s)),
         false => "the program was not stopped".to_owned(),
     };
+    let kept = match managed.memory_bytes {
+        0 => String::new(),
+        taken => format!(
+            ", and keeps {} that it took when the recording began",
+            bytes(taken as f64)
+        ),
+    };
     let _ = writeln!(
         out,
-        "  reading it took {} in all; {stopped}",
+        "  reading it took {} in all; {stopped}{kept}",
         seconds(managed.reading_s)
     );
 }
@@ -78,7 +85,9 @@ fn sizes(managed: &ManagedGrowth, out: &mut String) {
         }
     }
     for (name, value) in &heap.others {
-        row(out, &visible(name), *value as f64, String::new());
+        let part = managed.parts.iter().find(|part| part.name == *name);
+        let rate = part.map(|part| rate(&part.bytes)).unwrap_or_default();
+        row(out, &visible(name), *value as f64, rate);
     }
 }
 
@@ -200,6 +209,7 @@ pub fn json(managed: &ManagedGrowth) -> Value {
         "objects_bytes": managed.objects.as_ref().map(rise),
         "used_bytes": managed.used.as_ref().map(rise),
         "heap": managed.heap.as_ref().map(heap),
+        "parts": managed.parts.iter().map(|of| json!({"name": of.name, "bytes": rise(&of.bytes)})).collect::<Vec<_>>(),
         "types": managed.types.iter().map(|of| json!({"name": of.name, "objects": rise(&of.objects),
             "bytes": rise(&of.bytes)})).collect::<Vec<_>>(),
         "sites": managed.sites.iter().map(|of| json!({"bytes": rise(&of.bytes), "objects": of.objects,
@@ -212,6 +222,7 @@ pub fn json(managed: &ManagedGrowth) -> Value {
         "missing": managed.missing,
         "reading_s": managed.reading_s,
         "paused_s": managed.paused_s,
+        "memory_bytes": managed.memory_bytes,
     })
 }
 

@@ -168,7 +168,7 @@ impl ManagedHeap for CPython {
         self.first = addresses.unwrap_or_else(|| std::mem::take(&mut self.first));
         snapshot.cost = Cost {
             reading: start.elapsed(),
-            paused: Duration::ZERO,
+            ..Cost::default()
         };
         Ok(snapshot)
     }

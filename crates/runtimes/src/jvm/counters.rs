@@ -26,9 +26,6 @@ const PARTS_MAX: usize = 8;
 /// not in it, so its growth is real.
 pub(super) const OLD_GENERATION: &str = "old generation";
 
-/// Among [`HeapSize::others`].
-pub(super) const METASPACE_USED: &str = "metaspace used";
-
 /// Values by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Counters {
@@ -239,7 +236,7 @@ impl Counters {
 
     fn others(&self) -> Vec<(String, u64)> {
         let named = [
-            (METASPACE_USED, self.number("sun.gc.metaspace.used")),
+            (HeapSize::METASPACE, self.number("sun.gc.metaspace.used")),
             (
                 "metaspace committed",
                 self.number("sun.gc.metaspace.capacity"),

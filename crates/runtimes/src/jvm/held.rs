@@ -12,6 +12,25 @@ const MAKERS_MAX: usize = 3;
 const STEPS_MAX: usize = 8;
 /// A sample so many objects below one of the type was most likely allocated with it: a body, the array of its list.
 const NEAR: usize = 3;
+/// Fields of java.lang.Class itself (JDK 11 to 25), which are no static fields of the class that it describes.
+const FIELDS_OF_CLASS: [&str; 16] = [
+    "annotationData",
+    "annotationType",
+    "cachedConstructor",
+    "classData",
+    "classLoader",
+    "classValueMap",
+    "componentType",
+    "enumConstantDirectory",
+    "enumConstants",
+    "genericInfo",
+    "module",
+    "name",
+    "packageName",
+    "protectionDomain",
+    "reflectionData",
+    "signers",
+];
 
 /// For each type the ways on which its objects are held, and the functions that allocated them.
 pub(super) fn holders(samples: &[Sample], types: &[String]) -> Vec<Holder> {
@@ -102,18 +121,29 @@ fn path(sample: &Sample, place: usize) -> Vec<String> {
     cut(steps)
 }
 
+/// A static field: what leads to its class, as a class loader does, tells nothing more. With the place behind it.
+fn static_field(way: &[Link]) -> Option<(String, usize)> {
+    (1..way.len()).rev().find_map(|at| {
+        let class = way[at - 1].description.strip_prefix("Class Name: ")?;
+        let Via::Field(field) = &way[at].via else {
+            return None;
+        };
+        if FIELDS_OF_CLASS.contains(&field.as_str()) {
+            return None;
+        }
+        let (class, held) = (class.replace('/', "."), short(&way[at]));
+        Some((format!("static {class}.{field} ({held})"), at + 1))
+    })
+}
+
 /// The first step, and how many objects it stands for.
 fn start(sample: &Sample, way: &[Link]) -> (Vec<String>, usize) {
+    if let Some((field, behind)) = static_field(way) {
+        return (vec![field], behind);
+    }
     let Some(first) = way.first() else {
         return (Vec::new(), 0);
     };
-    let class = first.description.strip_prefix("Class Name: ");
-    if let (Some(class), Some(held)) = (class, way.get(1))
-        && let Via::Field(field) = &held.via
-    {
-        let class = class.replace('/', ".");
-        return (vec![format!("static {class}.{field} ({})", short(held))], 2);
-    }
     let of_thread = |text: &str| text.strip_prefix("Thread Name: ").map(str::to_owned);
     let step = match (
         of_thread(&first.description),
@@ -226,6 +256,36 @@ mod tests {
                 frame("App.main", 66),
             ],
         }
+    }
+
+    #[test]
+    fn a_way_begins_at_the_last_static_field() {
+        let class = |name: &str, via| link("java.lang.Class", &format!("Class Name: {name}"), via);
+        let mut through_a_loader = sample();
+        through_a_loader.way = vec![
+            link("jdk.Loader", "", Via::Unknown),
+            class("a/First", field("classes")),
+            link("jdk.Loader", "", field("classLoader")),
+            class("App$Holder", Via::Item),
+            link("java.util.HashMap", "", field("CACHE")),
+            link("java.util.HashMap$Node", "", field("table")),
+            link("App$Session", "", field("value")),
+        ];
+        let found = holders(&[through_a_loader.clone()], &["App$Session".to_owned()]);
+        assert_eq!(
+            found[0].path,
+            ["static App$Holder.CACHE (HashMap)", "[…] (App$Session)"]
+        );
+        // A field of java.lang.Class is no field of the program's class.
+        through_a_loader.way.truncate(3);
+        through_a_loader
+            .way
+            .push(link("App$Session", "", field("one")));
+        let found = holders(&[through_a_loader], &["App$Session".to_owned()]);
+        assert_eq!(
+            found[0].path[0], "local variable of thread main (Loader)",
+            "{found:?}"
+        );
     }
 
     #[test]

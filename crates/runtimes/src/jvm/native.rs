@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use super::counters::METASPACE_USED;
 use super::text::bounded;
+use crate::HeapSize;
 
 /// Types of class loaders that are named, the largest first.
 const LOADERS_MAX: usize = 20;
@@ -129,10 +129,10 @@ pub(super) fn parse_class_loaders(text: &str, metaspace_bytes: u64) -> Vec<(Stri
     loaders.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
     loaders.truncate(LOADERS_MAX);
     let named = loaders.into_iter().map(|(kind, size)| {
-        let name = format!("metaspace of {}", kind.trim_matches(['<', '>']));
+        let name = HeapSize::name_of_loader(kind.trim_matches(['<', '>']));
         (bounded(name), size)
     });
-    let all = (total > 0).then(|| (METASPACE_USED.to_owned(), total));
+    let all = (total > 0).then(|| (HeapSize::METASPACE.to_owned(), total));
     all.into_iter()
         .chain(named)
         .map(|(name, size)| (name, size.saturating_mul(unit)))

@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::counters::{Counters, METASPACE_USED};
+use super::counters::Counters;
 use super::exchange::Listener;
 use super::recording::{self, Recording};
 use super::target::Status;
@@ -128,14 +128,16 @@ impl Jvm {
             Some(mut heap) => {
                 heap.collections = seen.collections.or(heap.collections);
                 let classes = counters.and_then(Counters::classes);
-                let heap =
-                    with_native(heap, &listener, &mut stops, classes, &mut snapshot.missing)?;
+                let has_current = native::parse_metaspace(&heap_info).is_some();
+                let missing = &mut snapshot.missing;
+                let heap = with_native(heap, has_current, &listener, &mut stops, classes, missing)?;
                 snapshot.heap = Some(heap);
             }
             None => snapshot
                 .missing
                 .push("the size of the heap: the JVM's GC.heap_info has none".to_owned()),
         }
+        let before = self.target.status()?;
         let recording = self.start_recording(counters, &listener, &mut stops)?;
         snapshot.cost.paused = stops.so_far()?;
         if let Some(walk) = walk {
@@ -143,6 +145,8 @@ impl Jvm {
         }
         self.seen = Some(seen);
         if let Some(recording) = recording {
+            let now = self.target.status()?;
+            snapshot.cost.memory_bytes = now.rss_bytes.saturating_sub(before.rss_bytes);
             self.record(recording);
             // The start of a recording may end with a collection, which is no reason to list types.
             self.seen = Some(self.seen(used_bytes)?);
@@ -266,15 +270,18 @@ fn with_current(mut heap: HeapSize, heap_info: &str) -> Option<HeapSize> {
         .committed_bytes
         .map(|committed| committed.saturating_sub(heap.used_bytes));
     if let Some(metaspace) = native::parse_metaspace(heap_info) {
-        heap.others.retain(|(name, _)| name != METASPACE_USED);
-        heap.others.push((METASPACE_USED.to_owned(), metaspace));
+        heap.others.retain(|(name, _)| name != HeapSize::METASPACE);
+        heap.others
+            .push((HeapSize::METASPACE.to_owned(), metaspace));
     }
     Some(heap)
 }
 
 /// Adds what the JVM prints of its own memory. A command that it does not know is named in `missing`.
+/// `has_current_metaspace`: else what is known of it is as of the last collection, and the loaders' sum is better.
 fn with_native(
     mut heap: HeapSize,
+    has_current_metaspace: bool,
     listener: &Listener,
     stops: &mut Stops,
     classes: Option<u64>,
@@ -303,10 +310,16 @@ fn with_native(
         ));
         String::new()
     };
-    let metaspace = heap.others.iter().find(|(name, _)| name == METASPACE_USED);
-    let loaders = native::parse_class_loaders(&loaders, metaspace.map_or(0, |(_, bytes)| *bytes));
-    if !loaders.is_empty() {
-        heap.others.retain(|(name, _)| name != METASPACE_USED);
+    let metaspace = heap
+        .others
+        .iter()
+        .find(|(name, _)| name == HeapSize::METASPACE);
+    let mut loaders =
+        native::parse_class_loaders(&loaders, metaspace.map_or(0, |(_, bytes)| *bytes));
+    if has_current_metaspace {
+        loaders.retain(|(name, _)| name != HeapSize::METASPACE);
+    } else if !loaders.is_empty() {
+        heap.others.retain(|(name, _)| name != HeapSize::METASPACE);
     }
     heap.others.extend(loaders);
     let code = native::parse_code_cache(&code);

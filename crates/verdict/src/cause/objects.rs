@@ -1,6 +1,7 @@
 //! What the inside of a managed heap adds to the cause: the types, sites or tasks that grow, and what holds them.
 
 mod findings;
+mod parts;
 
 use super::sentence::verdict;
 use super::{Case, Cause, CauseVerdict, GROWN_BYTES_MIN, GROWN_SHARE, Owner};

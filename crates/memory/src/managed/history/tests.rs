@@ -1,7 +1,7 @@
 //! What grows, of made snapshots.
 
 use super::*;
-use runtimes::TypeCount;
+use runtimes::{HeapSize, TypeCount};
 
 fn counted(name: &str, objects: u64) -> TypeCount {
     TypeCount {
@@ -143,4 +143,39 @@ fn a_reading_that_a_limit_ended_is_no_level() {
         );
     }
     assert_eq!(history.growth(0.0).unwrap().types, []);
+}
+
+#[test]
+fn a_part_of_the_runtimes_own_memory_grows_only_where_it_was_read() {
+    let mut history = HeapHistory::new("OpenJDK 17", Language::Java);
+    for index in 0..12 {
+        let mut others = vec![("metaspace used".to_owned(), 100 + 10 * index)];
+        // The loaders could not be asked every time: what is missing is not zero.
+        if index % 3 != 1 {
+            others.push(("metaspace of Loader".to_owned(), 50 + 8 * index));
+            others.push(("metaspace of boot class loader".to_owned(), 40));
+        }
+        let heap = HeapSize {
+            used_bytes: 500,
+            committed_bytes: Some(1_000),
+            others,
+            ..HeapSize::default()
+        };
+        let snapshot = Snapshot {
+            heap: Some(heap),
+            ..Snapshot::default()
+        };
+        history.add(5.0 * index as f64, snapshot);
+    }
+    let growth = history.growth(0.0).unwrap();
+    let parts: Vec<(&str, f64)> = growth
+        .parts
+        .iter()
+        .map(|of| (&of.name[..], of.bytes.grown))
+        .collect();
+    assert_eq!(
+        parts,
+        [("metaspace used", 80.0), ("metaspace of Loader", 72.0)]
+    );
+    assert_eq!(growth.committed.map(|of| of.grown), Some(0.0));
 }

@@ -2,6 +2,7 @@
 
 use super::super::Cause;
 use super::MOST;
+use super::parts::{by_part, leads};
 use memory::brief::brief;
 use memory::managed::{ManagedGrowth, Rise, RootGrowth, SiteGrowth, TaskGrowth, TypeGrowth};
 use runtimes::{Frame, Holder, Kept, Language, is_of_the_language, is_of_the_standard_library};
@@ -31,6 +32,7 @@ pub fn finding(managed: &ManagedGrowth) -> Option<Finding> {
     let objects = by_type(managed)
         .or_else(|| by_site(managed))
         .or_else(|| by_root(managed));
+    let objects = with_part(managed, objects);
     // What the stacks of the tasks hold goes with the tasks.
     let is_theirs = many.is_some_and(|tasks| is_held_by(managed, tasks));
     match (tasks, objects) {
@@ -45,6 +47,35 @@ pub fn finding(managed: &ManagedGrowth) -> Option<Finding> {
         }),
         (tasks, objects) => tasks.or(objects),
     }
+}
+
+/// Objects, and another part of the runtime's memory that grows: what the process grows by comes first.
+fn with_part(managed: &ManagedGrowth, objects: Option<Finding>) -> Option<Finding> {
+    let Some(part) = by_part(managed) else {
+        return objects;
+    };
+    let Some(objects) = objects else {
+        return Some(part);
+    };
+    let part_leads = leads(managed, &part, objects.bytes);
+    let (first, second) = if part_leads {
+        (part, objects)
+    } else {
+        (objects, part)
+    };
+    let bytes = first.bytes + second.bytes;
+    let sentence = format!("{}; and {}", first.sentence, second.sentence);
+    // Who holds the objects holds their classes.
+    let next = match part_leads && nearest_holder(managed).is_some() {
+        true => second.next,
+        false => first.next,
+    };
+    Some(Finding {
+        bytes,
+        sentence,
+        next,
+        ..first
+    })
 }
 
 /// Most of the objects that grow are held by the stacks of these tasks.
@@ -67,7 +98,9 @@ fn is_many(tasks: &TaskGrowth) -> bool {
 
 fn by_type(managed: &ManagedGrowth) -> Option<Finding> {
     let lead = lead(managed)?;
-    let holder = managed.holder_of(&lead.name);
+    let own = managed.holder_of(&lead.name);
+    // Of few samples none may be of this type: what grows with it is held by the same, most likely.
+    let holder = own.or_else(|| nearest_holder(managed));
     let language = managed.language.word();
     let grown = |rise: &Rise| {
         let over_s = rise.grown / rise.per_hour * 3600.0;
@@ -82,16 +115,31 @@ fn by_type(managed: &ManagedGrowth) -> Option<Finding> {
         None => format!("{language} objects grow"),
     };
     let what = become_more(lead);
-    let (kept, user) = holder.map_or_else(Default::default, kept_by);
+    let (mut kept, user) = holder.map_or_else(Default::default, kept_by);
+    if let (None, Some(holder)) = (own, holder) {
+        kept = format!("; {} beside them{kept}", holder.type_name);
+    }
     let is_leak = holder.is_some_and(|holder| matches!(holder.kept, Kept::Native | Kept::Cycle));
     Some(Finding {
         cause: if is_leak { Cause::Leak } else { Cause::Managed },
         bytes: managed.grown_bytes(),
         values: lead.bytes.values,
-        is_certain: holder.is_some(),
+        is_certain: own.is_some(),
         sentence: format!("{all}: {what}{kept}"),
         next: next_step(&lead.name, holder, user.as_ref()),
     })
+}
+
+/// What holds most objects of any type that grows by a path that ends in none of the language's own roots alone.
+fn nearest_holder(managed: &ManagedGrowth) -> Option<&Holder> {
+    let grow = |holder: &&Holder| managed.types.iter().any(|of| of.name == holder.type_name);
+    let of_path = |holder: &&Holder| holder.kept == Kept::Path && holder.path.len() > 1;
+    managed
+        .holders
+        .iter()
+        .filter(grow)
+        .filter(of_path)
+        .max_by_key(|holder| holder.objects)
 }
 
 /// "340 more orders.Order (6800 now, +1 MiB)".

@@ -2,7 +2,7 @@
 
 use super::super::{Growth, Part, judge};
 use super::*;
-use memory::managed::{ManagedGrowth, Rise, RootGrowth, TaskGrowth, TypeGrowth};
+use memory::managed::{ManagedGrowth, PartGrowth, Rise, RootGrowth, TaskGrowth, TypeGrowth};
 use runtimes::{Frame, Holder, Kept, Language, RootCount, TaskGroup};
 
 const MIB: f64 = 1_048_576.0;
@@ -285,4 +285,68 @@ fn of_go_without_a_profile_the_variable_that_holds_what_grows_is_named() {
     assert_eq!((verdict.cause, verdict.confidence), (Cause::Managed, 0.9));
     let named = "held by main.profiles (map[string]*main.Profile) grow most, by 8.00 MiB";
     assert!(verdict.sentence.contains(named), "{}", verdict.sentence);
+}
+
+fn java(committed_grown: f64, objects_mib: f64) -> ManagedGrowth {
+    let part = |name: &str, mib: f64| PartGrowth {
+        name: name.to_owned(),
+        bytes: rise(2.0 * mib * MIB, mib * MIB),
+    };
+    ManagedGrowth {
+        language: Language::Java,
+        committed: Some(Rise {
+            is_clear: committed_grown > 0.0,
+            ..rise(64.0 * MIB, committed_grown * MIB)
+        }),
+        parts: vec![
+            part("metaspace used", 6.0),
+            part("metaspace of rules.Loader", 5.0),
+        ],
+        types: vec![
+            of_type("rules.Rule", 4_000.0, objects_mib),
+            of_type("java.lang.Class", 2_000.0, 0.5),
+        ],
+        objects: Some(rise(20.0 * MIB, objects_mib * MIB)),
+        ..python(Vec::new())
+    }
+}
+
+#[test]
+fn class_metadata_comes_first_where_the_heap_keeps_its_size() {
+    let mut managed = java(0.0, 9.0);
+    managed.holders = vec![Holder {
+        type_name: "java.lang.Class".to_owned(),
+        makers: vec!["App.apply (App.java:11)".to_owned()],
+        ..held(&["static rules.Engine.CACHE (HashMap)", "[…] (Class)"], &[])
+    }];
+    let verdict = judge(&case(15.0, managed));
+    assert_eq!(verdict.cause, Cause::Managed);
+    assert_eq!(
+        verdict.sentence,
+        "the JVM's class metadata (metaspace) of the classes of rules.Loader grows by 6.00 MiB in 60 s (+360 MiB/h): \
+         2000 more classes (4000 now); and Java objects grow by 9.00 MiB in 60 s (+540 MiB/h): 4000 more rules.Rule \
+         (8000 now, +9.00 MiB); java.lang.Class beside them, held by static rules.Engine.CACHE (HashMap) […] (Class); \
+         made by App.apply (App.java:11)"
+    );
+    assert_eq!(
+        verdict.next_step,
+        "read App.apply (App.java:11), which makes them: find what should take them out again"
+    );
+}
+
+#[test]
+fn class_metadata_comes_second_where_objects_make_the_heap_larger() {
+    let verdict = judge(&case(15.0, java(9.0, 9.0)));
+    assert!(
+        verdict
+            .sentence
+            .starts_with("Java objects grow by 9.00 MiB"),
+        "{}",
+        verdict.sentence
+    );
+    assert!(
+        verdict.sentence.contains("; and the JVM's class metadata"),
+        "{}",
+        verdict.sentence
+    );
 }
