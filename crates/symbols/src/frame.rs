@@ -3,6 +3,9 @@
 /// What stands as module of a Python function.
 pub const PYTHON_MODULE: &str = "python";
 
+/// What stands as module of a Java method.
+pub const JAVA_MODULE: &str = "java";
+
 /// One function on a stack. An address may be several: what was inlined comes first.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Frame {

@@ -1,12 +1,13 @@
 //! From addresses to functions, for the heap and for the scheduler alike.
 //!
 //! In: a process's mapped files, a stack's bytes and registers, `/tmp/perf-PID.map`. Out: return addresses
-//! ([`unwind::Stacks`]), call sites, names as people write them ([`demangle`]). Called by: `heap`, `sched` and `bpf`.
+//! and Java methods ([`unwind::Stacks`], [`hotspot`]), call sites, names as people write them ([`demangle`]). Called by: `heap`, `sched` and `bpf`.
 
 pub mod call_site;
 pub mod debug_files;
 pub mod demangle;
 pub mod frame;
+pub mod hotspot;
 pub mod memory;
 pub mod package;
 pub mod perf_map;

@@ -41,6 +41,16 @@ pub fn native(regs: Registers) -> UnwindRegsNative {
     UnwindRegsNative::new(regs.pc, regs.sp, regs.fp)
 }
 
+#[cfg(target_arch = "aarch64")]
+pub fn frame_pointer(regs: &UnwindRegsNative) -> u64 {
+    regs.fp()
+}
+
+#[cfg(target_arch = "x86_64")]
+pub fn frame_pointer(regs: &UnwindRegsNative) -> u64 {
+    regs.bp()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

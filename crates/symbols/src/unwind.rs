@@ -7,20 +7,24 @@ use std::path::Path;
 
 use framehop::{
     CacheNative, ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module,
-    Unwinder, UnwinderNative,
+    UnwindRegsNative, Unwinder, UnwinderNative,
 };
 use object::{Object, ObjectSection, ObjectSegment, ReadCache, SegmentFlags};
 use procfs::process::{MMPermissions, MMapPath, Process};
 
+use super::hotspot::{HotSpot, State, is_java};
 use super::memory::Memory;
 use super::tables::{self, Bytes, FileId};
 use crate::call_site::{CALL_BYTES, Target, target_before};
 use crate::registers::Registers;
-use crate::signed::{address_in, native};
+use crate::signed::{address_in, frame_pointer, native};
 use observe::fact::open_file;
 
-/// Frames of one stack.
+/// Frames of one stack; of a JVM's threads, whose frameworks call each other deeply, more.
 pub const FRAMES_MAX: usize = 64;
+const JAVA_FRAMES_MAX: usize = 192;
+/// A JVM that begins has not described itself yet: it is asked again so often.
+const HOTSPOT_SOUGHT_MAX: u32 = 20;
 /// Bytes of a blocked thread's stack read at once; of deeper ones the rest is read in blocks.
 const STACK_BYTES: usize = 8 * 1024;
 /// Libraries whose unwind tables are kept; further ones are walked by frame pointers.
@@ -39,6 +43,8 @@ pub struct Stacks {
     modules: HashMap<(String, u64), ()>,
     code: Vec<Range<u64>>,
     files: Vec<(Range<u64>, String)>,
+    hotspot: Option<HotSpot>,
+    hotspot_sought: u32,
 }
 
 impl Stacks {
@@ -50,6 +56,8 @@ impl Stacks {
             modules: HashMap::new(),
             code: Vec::new(),
             files: Vec::new(),
+            hotspot: None,
+            hotspot_sought: 0,
         };
         stacks.reload();
         stacks
@@ -92,6 +100,21 @@ impl Stacks {
                 }
             }
         }
+        self.find_hotspot();
+    }
+
+    fn find_hotspot(&mut self) {
+        let mut files = self.files.iter();
+        let is_there = files.any(|(_, path)| path.ends_with("/libjvm.so"));
+        if is_there && self.hotspot.is_none() && self.hotspot_sought < HOTSPOT_SOUGHT_MAX {
+            self.hotspot_sought += 1;
+            self.hotspot = HotSpot::of(self.memory.pid);
+        }
+    }
+
+    /// Whether stacks have Java methods ([`super::hotspot::JAVA_METHOD`]).
+    pub fn reads_java(&self) -> bool {
+        self.hotspot.is_some()
     }
 
     /// The file mapped at an address; `None` for anonymous memory.
@@ -106,7 +129,13 @@ impl Stacks {
     pub fn is_code(&self, address: u64) -> bool {
         // As in /proc/PID/maps: sorted, and none within another.
         let after = self.code.partition_point(|range| range.start <= address);
-        after > 0 && self.code[after - 1].contains(&address)
+        let is_mapped = after > 0 && self.code[after - 1].contains(&address);
+        is_mapped || self.is_jit(address)
+    }
+
+    fn is_jit(&self, address: u64) -> bool {
+        let hotspot = self.hotspot.as_ref();
+        hotspot.is_some_and(|hotspot| hotspot.is_code(address))
     }
 
     /// One number for all that a copy of a stack says about its calls: pc, sp, and where in it which
@@ -142,23 +171,61 @@ impl Stacks {
             }
         };
         let mut frames = Vec::new();
-        let mut walk = self
-            .unwinder
-            .iter_frames(regs.pc, native(regs), &mut self.cache, &mut read);
-        while let Ok(Some(frame)) = walk.next() {
-            if frames.len() == FRAMES_MAX {
+        let most = match self.hotspot {
+            Some(_) => JAVA_FRAMES_MAX,
+            None => FRAMES_MAX,
+        };
+        let mut address = FrameAddress::from_instruction_pointer(regs.pc);
+        let mut at = native(regs);
+        while frames.len() < most {
+            let pc = address.address_for_lookup();
+            let next = match self.is_jit(pc) {
+                true => self.java_caller(address, &mut at, &mut read, &mut frames),
+                false => {
+                    frames.push(pc);
+                    let unwound =
+                        self.unwinder
+                            .unwind_frame(address, &mut at, &mut self.cache, &mut read);
+                    unwound.ok().flatten()
+                }
+            };
+            let Some(returns) = next.and_then(FrameAddress::from_return_address) else {
                 break;
-            }
-            frames.push(match frame {
-                FrameAddress::InstructionPointer(pc) => pc,
-                FrameAddress::ReturnAddress(pc) => pc.get() - 1,
-            });
+            };
+            address = returns;
         }
         // A walk that left the code has lost its way: what comes after is chance.
-        let sound = frames.iter().skip(1).take_while(|pc| self.is_code(**pc));
-        let sound = sound.count() + 1;
+        let is_sound = |pc: &&u64| is_java(**pc) || self.is_code(**pc);
+        let sound = frames.iter().skip(1).take_while(is_sound).count() + 1;
         frames.truncate(sound);
         frames
+    }
+
+    /// Where a frame of Java returns to, with the registers of its caller.
+    fn java_caller(
+        &mut self,
+        address: FrameAddress,
+        at: &mut UnwindRegsNative,
+        read: &mut dyn FnMut(u64) -> Result<u64, ()>,
+        frames: &mut Vec<u64>,
+    ) -> Option<u64> {
+        let state = State {
+            pc: address.address(),
+            sp: at.sp(),
+            fp: frame_pointer(at),
+            returns: address.is_return_address(),
+        };
+        let caller = self
+            .hotspot
+            .as_mut()?
+            .step(state, &mut |word| read(word).ok(), frames)?;
+        *at = native(Registers {
+            pc: caller.pc,
+            sp: caller.sp,
+            fp: caller.fp,
+            lr: 0,
+        });
+        Some(caller.pc)
     }
 
     /// As [`Stacks::of_bytes`], also where the innermost function has no unwind tables (musl's have none): its frame

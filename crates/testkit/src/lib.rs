@@ -5,6 +5,7 @@
 
 mod fetched;
 mod free_port;
+pub mod java;
 mod python;
 mod random;
 mod skipped;

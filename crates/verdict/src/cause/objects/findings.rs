@@ -130,16 +130,27 @@ fn by_type(managed: &ManagedGrowth) -> Option<Finding> {
     })
 }
 
-/// What holds most objects of any type that grows by a path that ends in none of the language's own roots alone.
+/// Of the containers that hold objects of types that grow, the one that holds most of them; those of which some code is
+/// known come first.
 fn nearest_holder(managed: &ManagedGrowth) -> Option<&Holder> {
     let grow = |holder: &&Holder| managed.types.iter().any(|of| of.name == holder.type_name);
     let of_path = |holder: &&Holder| holder.kept == Kept::Path && holder.path.len() > 1;
-    managed
-        .holders
-        .iter()
-        .filter(grow)
-        .filter(of_path)
-        .max_by_key(|holder| holder.objects)
+    let all: Vec<&Holder> = (managed.holders.iter().filter(grow).filter(of_path)).collect();
+    let held = |container: &[String]| {
+        let inside = all.iter().filter(|of| of.path.starts_with(container));
+        inside.map(|of| of.objects).sum::<u64>()
+    };
+    let weight = |of: &&Holder| {
+        let is_known = !of.makers.is_empty() || !of.users.is_empty();
+        (is_known, held(container(of)), of.objects)
+    };
+    all.iter().copied().max_by_key(weight)
+}
+
+/// The steps before the first item of a container.
+fn container(of: &Holder) -> &[String] {
+    let first = of.path.iter().position(|step| step.starts_with("[…]"));
+    &of.path[..first.unwrap_or(of.path.len())]
 }
 
 /// "340 more orders.Order (6800 now, +1 MiB)".

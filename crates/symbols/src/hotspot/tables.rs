@@ -1,0 +1,157 @@
+//! What HotSpot says of its own structures: `gHotSpotVMStructs`, `gHotSpotVMTypes` and how their rows are laid out, all
+//! exported by libjvm.so (`src/hotspot/share/runtime/vmStructs.hpp`).
+
+use std::collections::HashMap;
+
+use crate::memory::Memory;
+
+/// JDK 17 has some 1,300 fields and 800 types.
+const ROWS_MAX: usize = 16_384;
+const NAME_MAX: usize = 128;
+const PAGE: u64 = 4096;
+/// Pages of libjvm that the names and rows are on.
+const PAGES_MAX: usize = 2_048;
+
+/// A field: its offset, or of a static one its address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    pub at: u64,
+    pub is_static: bool,
+}
+
+/// All that is wanted of the tables.
+#[derive(Debug, Default)]
+pub struct Tables {
+    fields: HashMap<(String, String), Field>,
+    sizes: HashMap<String, u64>,
+}
+
+impl Tables {
+    /// `symbol`: the address of an exported variable. `types`: those that are kept.
+    pub fn read(
+        memory: Memory,
+        symbol: impl Fn(&str) -> Option<u64>,
+        types: &[&str],
+    ) -> Option<Tables> {
+        let mut pages = Pages::of(memory);
+        let value = |pages: &mut Pages, name: &str| pages.word(symbol(name)?);
+        let mut tables = Tables::default();
+
+        let structs = |field: &str| format!("gHotSpotVMStructEntry{field}");
+        let mut row = value(&mut pages, "gHotSpotVMStructs")?;
+        let stride = value(&mut pages, &structs("ArrayStride"))?;
+        let [type_name, field_name, is_static, offset, address] = [
+            "TypeNameOffset",
+            "FieldNameOffset",
+            "IsStaticOffset",
+            "OffsetOffset",
+            "AddressOffset",
+        ]
+        .map(|field| value(&mut pages, &structs(field)));
+        for _ in 0..ROWS_MAX {
+            // The last row has no name.
+            let name = pages.word(row.checked_add(type_name?)?)?;
+            if name == 0 {
+                break;
+            }
+            let of = pages.text(name)?;
+            if types.contains(&of.as_str()) {
+                let field = pages.word(row + field_name?)?;
+                let field = pages.text(field)?;
+                let is_static = pages.word(row + is_static?)? as u32 != 0;
+                let place = if is_static { address? } else { offset? };
+                let at = pages.word(row + place)?;
+                tables.fields.insert((of, field), Field { at, is_static });
+            }
+            row = row.checked_add(stride)?;
+        }
+
+        let entry = |field: &str| format!("gHotSpotVMTypeEntry{field}");
+        let mut row = value(&mut pages, "gHotSpotVMTypes")?;
+        let stride = value(&mut pages, &entry("ArrayStride"))?;
+        let type_name = value(&mut pages, &entry("TypeNameOffset"))?;
+        let size = value(&mut pages, &entry("SizeOffset"))?;
+        for _ in 0..ROWS_MAX {
+            let name = pages.word(row.checked_add(type_name)?)?;
+            if name == 0 {
+                break;
+            }
+            let of = pages.text(name)?;
+            if types.contains(&of.as_str()) {
+                tables.sizes.insert(of, pages.word(row + size)?);
+            }
+            row = row.checked_add(stride)?;
+        }
+        Some(tables)
+    }
+
+    /// Offset of a field in its structure.
+    pub fn offset(&self, of: &str, field: &str) -> Option<usize> {
+        let found = self.field(of, field).filter(|field| !field.is_static)?;
+        // No structure of HotSpot's is larger.
+        usize::try_from(found.at).ok().filter(|at| *at < 65_536)
+    }
+
+    pub fn address(&self, of: &str, field: &str) -> Option<u64> {
+        let found = self.field(of, field).filter(|field| field.is_static)?;
+        Some(found.at)
+    }
+
+    pub fn size(&self, of: &str) -> Option<usize> {
+        let size = usize::try_from(*self.sizes.get(of)?).ok()?;
+        (size < 65_536).then_some(size)
+    }
+
+    fn field(&self, of: &str, field: &str) -> Option<Field> {
+        let key = (of.to_owned(), field.to_owned());
+        self.fields.get(&key).copied()
+    }
+}
+
+/// Pages that were read, each once.
+struct Pages {
+    memory: Memory,
+    read: HashMap<u64, Vec<u8>>,
+}
+
+impl Pages {
+    fn of(memory: Memory) -> Pages {
+        Pages {
+            memory,
+            read: HashMap::new(),
+        }
+    }
+
+    fn byte(&mut self, address: u64) -> Option<u8> {
+        let (page, at) = (address / PAGE, (address % PAGE) as usize);
+        if !self.read.contains_key(&page) {
+            if self.read.len() == PAGES_MAX {
+                return None;
+            }
+            let mut bytes = vec![0; PAGE as usize];
+            let count = self.memory.read(page * PAGE, &mut bytes).ok()?;
+            bytes.truncate(count);
+            self.read.insert(page, bytes);
+        }
+        self.read.get(&page)?.get(at).copied()
+    }
+
+    fn word(&mut self, address: u64) -> Option<u64> {
+        let mut bytes = [0; 8];
+        for (byte, at) in bytes.iter_mut().zip(address..) {
+            *byte = self.byte(at)?;
+        }
+        Some(u64::from_le_bytes(bytes))
+    }
+
+    fn text(&mut self, address: u64) -> Option<String> {
+        let mut text = String::new();
+        for at in (address..).take(NAME_MAX) {
+            match self.byte(at)? {
+                0 => return Some(text),
+                byte => text.push(char::from(byte)),
+            }
+        }
+        None
+    }
+}
