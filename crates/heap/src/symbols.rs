@@ -16,7 +16,8 @@ use abi::PYTHON_CODE;
 use super::calls::Calls;
 use super::probe::{LoadedObject, python_number};
 use super::smaps::Area;
-use ::symbols::frame::{Frame, PYTHON_MODULE};
+use ::symbols::frame::{Frame, JAVA_MODULE, PYTHON_MODULE};
+use ::symbols::hotspot::{JavaMethods, is_java};
 use ::symbols::python::{self, functions::PythonFunctions};
 use symbols::debug_files::{Readable, readable};
 use symbols::demangle::demangled;
@@ -63,6 +64,7 @@ pub struct Symbols {
     /// Files with the symbols of those that were stripped of them.
     separate: HashMap<PathBuf, Option<Arc<Separate>>>,
     python: PythonFunctions,
+    java: JavaMethods,
     /// Frames of Python that were named when their stacks were sampled.
     pub python_frames: Arc<Vec<Frame>>,
     /// Modules for which the lookup failed as a whole: stripped of everything, or out of reach.
@@ -95,6 +97,7 @@ impl Symbols {
             files: HashMap::new(),
             separate: HashMap::new(),
             python: PythonFunctions::default(),
+            java: JavaMethods::default(),
             python_frames: Arc::default(),
             without_symbols: Vec::new(),
         }
@@ -142,6 +145,11 @@ impl Symbols {
         // Where the function begins that the next one called.
         let mut called = None;
         for (index, &address) in addresses.iter().enumerate() {
+            if is_java(address) {
+                frames.push(self.java_method(address));
+                called = None;
+                continue;
+            }
             let back = u64::from(first_returns || index > 0);
             let at = address.wrapping_sub(back);
             let has_code = area_of(areas, at).is_some_and(|area| area.executable);
@@ -157,6 +165,16 @@ impl Symbols {
             frames.extend(named.frames);
         }
         frames
+    }
+
+    /// One frame for each, named or not: addresses and frames go together.
+    fn java_method(&mut self, address: u64) -> Frame {
+        let pid = u32::try_from(self.pid).ok();
+        let named = pid.and_then(|pid| self.java.at(pid, address));
+        named.unwrap_or_else(|| Frame {
+            module: JAVA_MODULE.to_owned(),
+            ..Frame::default()
+        })
     }
 
     /// The function that the call in front of a return address called, where that is not the one which begins at

@@ -6,7 +6,7 @@
 
 use super::blame::is_start;
 use super::wrappers::leading;
-use symbols::frame::{Frame, PYTHON_MODULE};
+use symbols::frame::Frame;
 use symbols::package::{STANDARD_LIBRARY, package_of};
 use symbols::standard_library::is_system_library;
 
@@ -24,7 +24,7 @@ pub fn behind_libraries(frames: &[Frame], own: usize) -> usize {
     let user = user + frames.get(user..).map_or(0, leading);
     let is_own = |frame: &Frame| {
         let name = frame.function.as_deref();
-        let has_file = frame.module.starts_with('/') || frame.module == PYTHON_MODULE;
+        let has_file = frame.module.starts_with('/') || frame.is_managed();
         has_file && name.is_some_and(|name| !is_main(name) && !is_start(name))
     };
     match (1..=FRAMES_MAX).contains(&count) && frames.get(user).is_some_and(is_own) {
@@ -66,6 +66,7 @@ fn is_main(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use symbols::frame::PYTHON_MODULE;
 
     fn frame(name: &str, module: &str) -> Frame {
         Frame {

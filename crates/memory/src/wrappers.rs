@@ -6,7 +6,8 @@
 
 use heap::linked::functions::is_family;
 use heap::symbols::evaluates;
-use symbols::frame::{Frame, PYTHON_MODULE};
+use symbols::frame::{Frame, JAVA_MODULE, PYTHON_MODULE};
+use symbols::hotspot::{in_platform, is_jvm};
 use symbols::standard_library::in_standard_library;
 
 /// Whole names, in C.
@@ -238,18 +239,18 @@ const CALL_ANY: &[&str] = &["_ctypes."];
 
 /// How many frames in front only pass the allocation on; 0 when all of them would.
 pub fn leading(frames: &[Frame]) -> usize {
-    let is_python = |frame: &Frame| frame.module == PYTHON_MODULE;
-    let python = frames.iter().position(is_python);
-    let python = python.unwrap_or_else(|| extension(frames));
+    let managed = frames.iter().position(Frame::is_managed);
+    let python = managed.unwrap_or_else(|| extension(frames));
     let by_python = is_called_by_python(&frames[..python]);
+    let of_jvm = |frame: &Frame| managed.is_some() && is_jvm(&frame.module);
     let inside_new = inside_operator_new(frames);
     let passes_on = |index: usize| {
         let frame = &frames[index];
         if index < inside_new {
             return true;
         }
-        // The interpreter only does what a Python function further out says, or an extension that calls it.
-        if index < python && (by_python || in_interpreter(frame)) {
+        // A runtime only does what a function further out says that it runs, or an extension that calls it.
+        if index < python && (by_python || in_interpreter(frame) || of_jvm(frame)) {
             return true;
         }
         // Of an inlined function only the short name may be known: then it is what it lies in.
@@ -321,6 +322,9 @@ pub fn is_wrapper(frame: &Frame) -> bool {
     let Some(name) = &frame.function else {
         return false;
     };
+    if frame.module == JAVA_MODULE {
+        return in_platform(name);
+    }
     let path = path_of(name);
     // A Rust program's global allocator, whatever its type.
     if path.contains("GlobalAlloc>::") {

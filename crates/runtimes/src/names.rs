@@ -1,5 +1,7 @@
 //! Which names are of a language and its standard library, and which of the program and its libraries.
 
+use symbols::hotspot::in_platform;
+
 /// The language that most programs of a runtime are written in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Language {
@@ -20,9 +22,6 @@ impl Language {
         }
     }
 }
-
-/// Packages of the Java platform.
-const PACKAGES: [&str; 5] = ["java.", "javax.", "jdk.", "sun.", "com.sun."];
 
 /// Modules of Python's standard library (`sys.stdlib_module_names`) whose types are made by programs in large numbers.
 /// Modules that begin with an underscore are parts of it, but for `__main__`.
@@ -167,7 +166,7 @@ pub fn is_of_the_language(language: Language, type_name: &str) -> bool {
         Language::Java => {
             let is_primitive =
                 !has_module && element.starts_with(|first: char| first.is_lowercase());
-            is_primitive || PACKAGES.iter().any(|package| element.starts_with(package))
+            is_primitive || in_platform(element)
         }
         Language::JavaScript => element.starts_with('(') || CONSTRUCTORS.contains(&first),
         Language::Go => false,
@@ -180,8 +179,7 @@ pub fn is_of_the_standard_library(function: &str, file: Option<&str>) -> bool {
     if file.ends_with(".go") || file.is_empty() && function.starts_with("runtime.") {
         return GO_STANDARD.contains(&go_root(function));
     }
-    let of_package = PACKAGES.iter().any(|package| function.starts_with(package));
-    of_package || file.starts_with("node:") || symbols::python::in_standard_library(file)
+    in_platform(function) || file.starts_with("node:") || symbols::python::in_standard_library(file)
 }
 
 /// The first element of the import path in a Go name: `net` of `net/http.(*conn).serve`, `go.uber.org` of

@@ -18,6 +18,7 @@ use super::symbol_table::{SymbolTable, is_stripped};
 use observe::fact::arm::is_system_libc;
 use symbols::debug_files::{Readable, readable};
 use symbols::demangle::demangled;
+use symbols::hotspot::is_jvm;
 use symbols::package::{STANDARD_LIBRARY, package_of};
 use symbols::perf_map::{Ignored, open_perf_map};
 use symbols::python::is_interpreter;
@@ -177,7 +178,8 @@ fn frames(address: u64, symbol: &Symbolized) -> Vec<Frame> {
     };
     let path = symbol.module.as_deref().map(Path::new);
     let path_text = path.map(Path::to_string_lossy).unwrap_or_default();
-    let interpreter = is_interpreter(&path_text) || is_system_library(&path_text);
+    let interpreter =
+        is_interpreter(&path_text) || is_jvm(&path_text) || is_system_library(&path_text);
     let module = path
         .and_then(Path::file_name)
         .map(|name| name.to_string_lossy().into_owned())

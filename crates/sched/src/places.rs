@@ -9,7 +9,8 @@ use crate::event::{StackId, TextId};
 pub use crate::stack::{Frame, Stack};
 use crate::stack::{is_allocation, is_locking};
 use abi::PYTHON_CODE;
-use symbols::frame::PYTHON_MODULE;
+use symbols::frame::{JAVA_MODULE, PYTHON_MODULE};
+use symbols::hotspot::{JavaMethods, in_platform, is_java, own_project, project};
 use symbols::perf_map::Ignored;
 use symbols::python::functions::PythonFunctions;
 use symbols::python::{evaluates, in_standard_library};
@@ -17,6 +18,12 @@ use symbols::python::{evaluates, in_standard_library};
 /// Different stacks kept; further ones have no names, and are counted.
 const STACKS_MAX: usize = 20_000;
 const TEXTS_MAX: usize = 20_000;
+
+struct Java {
+    methods: JavaMethods,
+    /// Of the program's own classes, where it is known.
+    project: Option<String>,
+}
 
 pub struct Places {
     pid: u32,
@@ -27,6 +34,8 @@ pub struct Places {
     pub ignored_perf_map: Option<Ignored>,
     /// Where its functions are read: those stand in stacks behind the addresses, with [`PYTHON_CODE`].
     python: Option<PythonFunctions>,
+    /// Of a JVM: its methods stand among the addresses ([`symbols::hotspot::JAVA_METHOD`]).
+    java: Option<Java>,
     names: HashMap<u64, Vec<Frame>>,
     stacks: Vec<Stack>,
     stack_ids: HashMap<Rc<[u64]>, StackId>,
@@ -49,6 +58,7 @@ impl Places {
             named_cpu_ns: 0,
             ignored_perf_map: None,
             python: None,
+            java: None,
             names: HashMap::new(),
             stacks: vec![Stack::default()],
             stack_ids: HashMap::new(),
@@ -66,6 +76,17 @@ impl Places {
         self.python = Some(PythonFunctions::default());
         // What was named before took the interpreter for the program.
         self.names.clear();
+    }
+
+    /// From now on stacks have methods of Java too.
+    pub fn reads_java(&mut self) {
+        if self.java.is_none() {
+            self.java = Some(Java {
+                methods: JavaMethods::default(),
+                project: own_project(self.pid),
+            });
+            self.names.clear();
+        }
     }
 
     pub fn text(&mut self, words: &str) -> TextId {
@@ -222,15 +243,41 @@ impl Places {
         if fresh.is_empty() {
             return;
         }
+        let (java, fresh): (Vec<u64>, Vec<u64>) =
+            fresh.into_iter().partition(|address| is_java(*address));
+        for address in java {
+            let named = self
+                .java
+                .as_mut()
+                .and_then(|java| java.frame(self.pid, address));
+            self.names.insert(address, named.into_iter().collect());
+        }
         let answer = self.shared.of(self.pid, &fresh);
         self.named_cpu_ns += answer.cpu_ns;
         self.ignored_perf_map = answer.ignored_perf_map;
         let mut named = answer.frames;
-        if self.python.is_none() {
+        if self.python.is_none() && self.java.is_none() {
             let all = named.iter_mut().flatten();
             all.for_each(|frame| frame.interpreter = false);
         }
         self.names.extend(fresh.into_iter().zip(named));
+    }
+}
+
+impl Java {
+    fn frame(&mut self, pid: u32, address: u64) -> Option<Frame> {
+        let name = self.methods.at(pid, address)?.function?;
+        let of = project(&name).filter(|of| self.project.as_deref() != Some(of));
+        Some(Frame {
+            module: JAVA_MODULE.to_owned(),
+            // A method is one place, whatever the bytecode.
+            start: 0,
+            bytes: 0,
+            package: of.unwrap_or_default().to_owned(),
+            borrowed: in_platform(&name),
+            interpreter: false,
+            name,
+        })
     }
 }
 

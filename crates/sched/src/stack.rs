@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 
-use symbols::frame::PYTHON_MODULE;
+use symbols::frame::{JAVA_MODULE, PYTHON_MODULE, is_managed};
 use symbols::python::is_interpreter;
 
 /// A function on a stack.
@@ -91,9 +91,9 @@ pub(super) fn is_locking(frames: &[Frame]) -> bool {
 impl Stack {
     /// Of its functions, innermost first.
     pub fn names(&self) -> Vec<String> {
-        // Further out an interpreter is in itself alone.
-        let python = self.frames.iter().rposition(Frame::is_python);
-        let count = python.map_or(self.frames.len(), |outermost| outermost + 1);
+        // Further out a runtime is in itself alone.
+        let managed = self.frames.iter().rposition(Frame::is_managed);
+        let count = managed.map_or(self.frames.len(), |outermost| outermost + 1);
         let frames = self.frames.iter().take(count);
         frames.map(|frame| frame.name.clone()).collect()
     }
@@ -171,7 +171,7 @@ impl Stack {
     /// (a virtual machine does), what that calls.
     pub fn beginning(&self) -> Option<&[Frame]> {
         const CALLED: usize = 3;
-        if let Some(started) = self.started_in_python() {
+        if let Some(started) = self.started_in_python().or_else(|| self.started_in_java()) {
             return Some(std::slice::from_ref(started));
         }
         let at = self.entry_at()?;
@@ -186,6 +186,12 @@ impl Stack {
         let python = self.frames.iter().rev().filter(|frame| frame.is_python());
         let mut called = python.skip_while(|frame| frame.starts_threads_of_python());
         called.next()
+    }
+
+    /// The Java method that a thread was started with: the outermost that is not the platform's.
+    fn started_in_java(&self) -> Option<&Frame> {
+        let mut java = self.frames.iter().rev().filter(|frame| frame.is_java());
+        java.find(|frame| !frame.borrowed)
     }
 
     /// The interpreter started it, and it is in no function of Python yet: what it is for is not known.
@@ -203,6 +209,15 @@ impl Stack {
 impl Frame {
     fn is_python(&self) -> bool {
         self.module == PYTHON_MODULE
+    }
+
+    fn is_java(&self) -> bool {
+        self.module == JAVA_MODULE
+    }
+
+    /// A runtime runs it.
+    fn is_managed(&self) -> bool {
+        is_managed(&self.module)
     }
 
     /// `Lib/threading.py`.
@@ -224,7 +239,7 @@ impl Frame {
 
     /// Not of the C library, the loader or a language's runtime and standard library.
     pub fn is_own(&self) -> bool {
-        match self.is_python() {
+        match self.is_managed() {
             true => !self.borrowed,
             false => !self.interpreter && self.is_of_program(),
         }
@@ -276,7 +291,7 @@ impl Frame {
         ];
         let library = LIBRARIES.iter().any(|name| self.module.starts_with(name));
         let runtime = RUNTIMES.iter().any(|name| self.name.starts_with(name));
-        !library && !runtime && !self.is_python() && !self.borrowed && !is_allocation(&self.name)
+        !library && !runtime && !self.is_managed() && !self.borrowed && !is_allocation(&self.name)
     }
 }
 

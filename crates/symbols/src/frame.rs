@@ -22,3 +22,15 @@ pub struct Frame {
     /// It left its place on the stack to the frame before (`return malloc(n)`): known from the call in the next one.
     pub left: bool,
 }
+
+impl Frame {
+    /// A function that a runtime runs: it is in no file of machine code.
+    pub fn is_managed(&self) -> bool {
+        is_managed(&self.module)
+    }
+}
+
+/// Whether a frame's module is that of functions which a runtime runs.
+pub fn is_managed(module: &str) -> bool {
+    module == PYTHON_MODULE || module == JAVA_MODULE
+}

@@ -22,6 +22,7 @@ use bpf::uprobes::Target;
 use observe::clock::read_ns;
 use observe::overhead::StopCause;
 use observe::overhead::own::cpu_s_of;
+use symbols::hotspot::is_java;
 use symbols::unwind::Stacks;
 
 /// Reads the ring until it is told to stop.
@@ -369,7 +370,11 @@ fn cores(pid: u32) -> f64 {
 /// out the byte before their return addresses.
 fn returns(function: u64, frames: &[u64]) -> Vec<u64> {
     let first = frames.first().copied();
-    let rest = frames.iter().skip(1).map(|address| address + 1);
+    let returned = |address: &u64| match is_java(*address) {
+        true => *address,
+        false => address + 1,
+    };
+    let rest = frames.iter().skip(1).map(returned);
     let own = std::iter::once(function + 1);
     own.chain(first).chain(rest).collect()
 }

@@ -11,7 +11,7 @@ use memory::account::{LiveBy, Part};
 use memory::brief::brief;
 use memory::rank::{Site, frame_name};
 use memory::types::Class;
-use symbols::frame::{Frame, PYTHON_MODULE};
+use symbols::frame::Frame;
 use units::written::{bytes, bytes_interval, bytes_per_hour, percent};
 
 /// Sites and frames that are shown; JSON and pprof have all.
@@ -193,13 +193,11 @@ fn sites(title: &str, sites: &[Site], out: &mut String) {
     }
 }
 
-/// The innermost frames. Where functions of Python lie further out, the first of them too.
+/// The innermost frames. Where functions that a runtime runs lie further out, the first of them too.
 fn stack(frames: &[Frame]) -> Vec<String> {
     let place = |frame: &Frame| place(frame, COLUMNS - 12);
     let native = FRAMES_SHOWN - PYTHON_SHOWN - 1;
-    let python = frames
-        .iter()
-        .position(|frame| frame.module == PYTHON_MODULE);
+    let python = frames.iter().position(Frame::is_managed);
     let Some(python) = python.filter(|python| python + PYTHON_SHOWN > FRAMES_SHOWN) else {
         return frames.iter().take(FRAMES_SHOWN).map(place).collect();
     };
@@ -363,6 +361,7 @@ fn on_traps(traps: &Traps) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use symbols::frame::PYTHON_MODULE;
 
     fn at(function: &str, file: &str, line: u32) -> Frame {
         Frame {

@@ -1,7 +1,7 @@
 //! From a frame of Java to the one that called it, x86-64 (`frame_x86.hpp`, `frame_x86.inline.hpp`).
 
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::blob::{Blob, Kind};
@@ -24,7 +24,7 @@ const SENDER_SP: u64 = 8;
 pub struct HotSpot {
     memory: Memory,
     layout: Layout,
-    known: HashMap<u64, Rc<Code>>,
+    known: HashMap<u64, Arc<Code>>,
     since: Instant,
 }
 
@@ -132,7 +132,7 @@ impl HotSpot {
         Some(tagged(method, index))
     }
 
-    fn code(&mut self, at: State) -> Option<Rc<Code>> {
+    fn code(&mut self, at: State) -> Option<Arc<Code>> {
         if self.since.elapsed() > KNOWN_FOR || self.known.len() == KNOWN_MAX {
             self.known.clear();
             self.since = Instant::now();
@@ -141,7 +141,7 @@ impl HotSpot {
         if let Some(known) = self.known.get(&key) {
             return Some(known.clone());
         }
-        let code = Rc::new(self.read_code(at)?);
+        let code = Arc::new(self.read_code(at)?);
         self.known.insert(key, code.clone());
         Some(code)
     }

@@ -17,7 +17,8 @@ use memory::libraries::first_of_each_package;
 use memory::lost::chance_if_held;
 use memory::rank::{Site, frame_name};
 use memory::wrappers::is_wrapper;
-use symbols::frame::{Frame, PYTHON_MODULE};
+use symbols::frame::Frame;
+use symbols::hotspot::is_jvm;
 use symbols::python::is_interpreter;
 use units::written::{bytes, bytes_per_hour, nanoseconds, percent};
 
@@ -240,7 +241,9 @@ fn next_callers(site: &Site) -> Vec<String> {
     let Some(own) = site.frames.first() else {
         return Vec::new();
     };
-    let is_caller = |frame: &&Frame| !is_wrapper(frame) && !is_interpreter(&frame.module);
+    let is_caller = |frame: &&Frame| {
+        !is_wrapper(frame) && !is_interpreter(&frame.module) && !is_jvm(&frame.module)
+    };
     let mut module = own.module.as_str();
     let (mut names, mut last) = (Vec::new(), None);
     for frame in site.frames.iter().skip(1).filter(is_caller) {
@@ -261,11 +264,11 @@ fn next_callers(site: &Site) -> Vec<String> {
     names
 }
 
-/// Of a function of Python with the line that calls: it may call several functions of one extension.
+/// Of a function that a runtime runs, with the line that calls: it may call several functions of one extension.
 fn caller(frame: &Frame) -> Option<String> {
     let name = brief(frame.function.as_deref()?);
     let place = file_of(frame).zip(frame.line);
-    Some(match place.filter(|_| frame.module == PYTHON_MODULE) {
+    Some(match place.filter(|_| frame.is_managed()) {
         Some((file, line)) => format!("{name} ({file}:{line})"),
         None => name,
     })
