@@ -77,6 +77,8 @@ mod tests {
         let method = "<opentelemetry_sdk::trace::span_processor::SimpleSpanProcessor as \
                       opentelemetry_sdk::trace::span_processor::SpanProcessor>::on_end::{{closure}}";
         assert_eq!(brief(method), "SimpleSpanProcessor::on_end");
+        let of_go = "gopkg.in/natefinch/lumberjack.v2.(*Logger).millRun.func1.2";
+        assert_eq!(brief(of_go), of_go);
         let own =
             "<parking::garage::levels::Level<parking::vehicles::Vehicle>>::take_the_first_free";
         assert_eq!(brief(own), "Level<..>::take_the_first_free");

@@ -369,6 +369,8 @@ pub(super) fn path_of(name: &str) -> &str {
         match byte {
             b'<' => depth += 1,
             b'>' => depth -= 1,
+            // Go's: the type of a method, `ratelimit.(*limiter).Take`.
+            b'(' if name[..at].ends_with('.') => return &name[start..],
             b'(' if depth == 0 && at > start && !name[at..].starts_with("(anonymous") => {
                 return &name[start..at];
             }

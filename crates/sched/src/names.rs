@@ -126,12 +126,17 @@ fn reader_of(member: ProcessMemberInfo<'_>) -> blazesym::Result<Option<Box<dyn R
 
 fn named(symbolizer: &Symbolizer, question: &Question, use_perf_map: bool) -> Vec<Vec<Frame>> {
     let (pid, addresses) = (question.pid, &question.addresses);
-    let find = |map_files| {
+    let find_with = |map_files, perf_map| {
         let mut process = Process::new(pid.into());
         process.map_files = map_files;
         // The symboliser opens it again by its name.
-        process.perf_map = use_perf_map;
+        process.perf_map = perf_map;
         symbolizer.symbolize(&Source::Process(process), Input::AbsAddr(addresses))
+    };
+    // One that it cannot read (a JVM's has 0x before its numbers) must not cost the names of all else.
+    let find = |map_files| match find_with(map_files, use_perf_map) {
+        Err(_) if use_perf_map => find_with(map_files, false),
+        found => found,
     };
     // By a file's name its symbols serve all processes; the mapping itself needs privileges.
     let itself = is_elsewhere(pid).then(|| find(true).ok()).flatten();

@@ -78,17 +78,52 @@ pub(super) fn is_allocation(name: &str) -> bool {
 pub(super) fn is_locking(frames: &[Frame]) -> bool {
     const LOCKS: &[&str] = &["mutex", "rwlock", "lock_slow", "lock_shared_slow"];
     const CONDITIONS: &[&str] = &["cond", "park_until", "semaphore"];
+    let lower = |frame: &Frame| frame.name.to_ascii_lowercase();
     let inner = frames.iter().take_while(|frame| !frame.is_of_program());
-    let names: Vec<String> = inner.map(|f| f.name.to_ascii_lowercase()).collect();
+    let names: Vec<String> = inner.map(lower).collect();
     let any = |of: &[&str]| {
         names
             .iter()
             .any(|name| of.iter().any(|word| name.contains(word)))
     };
-    any(LOCKS) && !any(CONDITIONS)
+    // A lock of a library's own (dashmap's) is where a waiter leaves the fast path.
+    let own = frames.get(names.len()).map(lower);
+    let is_slow = own.is_some_and(|own| own.contains("lock") && own.ends_with("_slow"));
+    (any(LOCKS) || is_slow) && !any(CONDITIONS)
 }
 
+/// Functions that collectors of garbage are in, by a part of their names: HotSpot's, Go's, CPython's, V8's, .NET's and
+/// Ruby's.
+const COLLECTORS: [&str; 20] = [
+    "VM_GenCollect",
+    "VM_G1",
+    "VM_CollectFor",
+    "VM_ParallelGC",
+    "VM_ParallelCollect",
+    "VM_ShenandoahOperation",
+    "VM_ZOperation",
+    "GenMarkSweep",
+    "G1FullCollector",
+    "G1ParTask",
+    "PSParallelCompact",
+    "PSScavenge",
+    "runtime.gcBgMarkWorker",
+    "runtime.gcAssistAlloc",
+    "runtime.gcStart",
+    "gc_collect_main",
+    "Heap::CollectGarbage",
+    "gc_heap::garbage_collect",
+    "gc_marks",
+    "gc_start",
+];
+
 impl Stack {
+    /// It is in a runtime's collector of garbage.
+    pub fn collects_garbage(&self) -> bool {
+        let is_collector = |frame: &Frame| COLLECTORS.iter().any(|part| frame.name.contains(part));
+        self.frames.iter().any(is_collector)
+    }
+
     /// Of its functions, innermost first.
     pub fn names(&self) -> Vec<String> {
         // Further out a runtime is in itself alone.
@@ -419,6 +454,18 @@ mod tests {
         of_library.frames.remove(2);
         assert!(!of_library.waits_for_python(), "a library's own thread");
         assert_eq!(native.beginning().unwrap(), [frames[9].clone()]);
+    }
+
+    #[test]
+    fn a_lock_by_its_slow_path() {
+        let park = ("parking_lot_core::parking_lot::park", "service");
+        for (name, expected) in [
+            ("dashmap::lock::RawRwLock::lock_shared_slow", true),
+            ("shop::Till::lock_for_the_night", false),
+        ] {
+            let frames = stack(&[park, (name, "service"), ("main", "service")]).frames;
+            assert_eq!(is_locking(&frames), expected, "{name}");
+        }
     }
 
     #[test]

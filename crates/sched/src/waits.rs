@@ -269,7 +269,15 @@ impl Waits {
             true => self.descriptors.watched(&fds),
             false => Watched::Unknown,
         };
+        // POLLOUT alone: a connection that is being made, or one that takes no more.
+        let events = |at| word(at).map(|_| self.memory.word(first.wrapping_add(8 * at + 4)));
+        let writes = |at| events(at).flatten().is_some_and(|events| events & 5 == 4);
+        let all_write = (1..=DESCRIBED).contains(&count) && (0..count).all(writes);
         match watched.peers() {
+            Some(peers) if all_write => {
+                let words = format!("network connect or write to {}", peers.first);
+                told(places, WaitKind::Network, 0, &words)
+            }
             Some(peers) if peers.alone => told(places, WaitKind::Network, 0, &reply_of(&peers)),
             Some(peers) => Wait {
                 limit_ns: match call.number {

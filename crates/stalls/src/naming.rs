@@ -225,7 +225,9 @@ fn culprit(finding: &Finding, names: &impl Names, ran_instead: &[(String, u64)])
     let own = own.or_else(asked);
     let purges = finding.cause == Cause::Allocator && stack.allocator;
     let inner = stack.own_function_within(own).filter(|_| purges);
-    let function = inner.or(own).or(stack.function()).map(str::to_string);
+    let collects = culprit.kind == LeafKind::OnCpu && stack.collects_garbage();
+    let innermost = || stack.function().filter(|_| !collects);
+    let function = inner.or(own).or_else(innermost).map(str::to_string);
     let shown = [culprit.stack, culprit.held, culprit.release]
         .into_iter()
         .find(|id| names.stack(*id).own_function().is_some())
@@ -238,7 +240,7 @@ fn culprit(finding: &Finding, names: &impl Names, ran_instead: &[(String, u64)])
     NamedCulprit {
         thread: thread(names, culprit.tid),
         tid: (culprit.tid != 0).then_some(culprit.tid),
-        activity: activity(finding, names, stack.function()),
+        activity: activity(finding, names, stack, stack.function()),
         callers: callers.unwrap_or_default(),
         function,
         stack: names.stack(shown).names(),
@@ -254,7 +256,7 @@ fn sampled(finding: &Finding, names: &impl Names) -> Option<NamedCulprit> {
     Some(NamedCulprit {
         thread: thread(names, culprit.tid),
         tid: (culprit.tid != 0).then_some(culprit.tid),
-        activity: activity(finding, names, Some(function)),
+        activity: activity(finding, names, stack, Some(function)),
         callers: stack.callers_of(function),
         function: Some(function.to_owned()),
         stack: stack.names(),
@@ -277,12 +279,18 @@ fn throttled(names: &impl Names) -> String {
     }
 }
 
-fn activity(finding: &Finding, names: &impl Names, function: Option<&str>) -> String {
+fn activity(
+    finding: &Finding,
+    names: &impl Names,
+    stack: &Stack,
+    function: Option<&str>,
+) -> String {
     let words = names.words(finding.culprit.activity);
     if !words.is_empty() {
         return words.to_string();
     }
     match (finding.culprit.kind, function) {
+        (LeafKind::OnCpu, _) if stack.collects_garbage() => "garbage collection".to_owned(),
         (LeafKind::OnCpu, Some(function)) => format!("on CPU in {function}"),
         (LeafKind::OnCpu, None) => "on CPU".to_string(),
         (LeafKind::Runnable, _) => "runnable".to_string(),

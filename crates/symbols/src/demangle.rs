@@ -32,6 +32,10 @@ impl fmt::Write for Name {
 /// compiler's copy. Sources: the Itanium C++ ABI (5.1), and Rust's RFC 2603.
 pub fn demangled(symbol: &str) -> Cow<'_, str> {
     let symbol = original(symbol);
+    // Go's linker writes the dots of a package's last element so (`cmd/internal/objabi.PathToPrefix`).
+    if symbol.contains("%2e") {
+        return Cow::Owned(symbol.replace("%2e", "."));
+    }
     if !symbol.starts_with("_Z") && !symbol.starts_with("_R") {
         return Cow::Borrowed(symbol);
     }

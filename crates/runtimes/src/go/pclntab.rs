@@ -2,6 +2,7 @@
 //! ones too, and to the size of the frame there.
 
 use observe::fact::memory::Memory;
+use symbols::demangle::demangled;
 
 use super::module::{Module, Slice};
 use super::words::{u32_at, u64_at};
@@ -137,7 +138,7 @@ impl<M: Memory> Table<M> {
 
     fn name(&self, offset: u32) -> Option<String> {
         let name = self.memory.name(self.at(self.module.names, offset)?)?;
-        Some(without_shapes(&name))
+        Some(without_shapes(&demangled(&name)))
     }
 
     pub fn name_of(&self, function: &Function) -> Option<String> {
