@@ -13,7 +13,9 @@ pub fn brief(name: &str) -> String {
     if let Some(method) = name.strip_prefix('<').filter(|_| !is_plain) {
         return method_of_trait(method).unwrap_or_else(|| name.to_owned());
     }
-    if is_plain || name.contains("operator") {
+    // A constructor of Java's: no template.
+    let is_java = name.ends_with(".<init>") || name.ends_with(".<clinit>");
+    if is_plain || is_java || name.contains("operator") {
         return name.to_owned();
     }
     without_templates(path_of(name))

@@ -36,7 +36,8 @@ pub struct Growth {
     pub level: f64,
     /// Highest value of the whole observation.
     pub peak: f64,
-    /// Highest value of the window's second half.
+    /// Highest values of the window's halves.
+    pub peak_early: f64,
     pub peak_late: f64,
     /// The largest fall within the window, from a peak to what came after it; of medians of five samples, so that
     /// it is a tooth and no flicker.
@@ -82,6 +83,7 @@ pub fn growth(points: &Points) -> Option<Growth> {
         even,
         level: levels[3],
         peak: highest(points),
+        peak_early: highest(&window[..window.len() / 2]),
         peak_late: highest(&window[window.len() / 2..]),
         fall: largest_fall(&window),
         noise: noise(&window),

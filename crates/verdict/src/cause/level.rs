@@ -11,6 +11,11 @@ use units::written::{bytes, percent};
 const HOLDS: f64 = 0.5;
 /// And at least so much.
 const HOLDS_BYTES_MIN: f64 = 8_388_608.0;
+/// A rise of RSS in the second half that is more than what an allocator or a collector lets it swing by.
+const STEP_SHARE: f64 = 0.05;
+const STEP_BYTES_MIN: f64 = 2_097_152.0;
+/// An observation so many times as long has several steps in it, if they go on.
+const STEPS_LONGER: f64 = 4.0;
 /// The live heap's peak, or the free heap, must have been this many times what was live since half time: what is filled
 /// again every few seconds is in use.
 const FELL: f64 = 2.0;
@@ -114,7 +119,7 @@ fn kept(case: &Case, is_torn: bool, spare: &str) -> CauseVerdict {
 }
 
 fn flat(case: &Case) -> CauseVerdict {
-    if let Some(verdict) = of_no_part(case) {
+    if let Some(verdict) = of_no_part(case).or_else(|| stepped(case)) {
         return verdict;
     }
     let level = case.rss.map_or(case.account.rss_bytes, |rss| rss.level);
@@ -168,6 +173,33 @@ impl Case {
         let mapped = self.account.anonymous;
         (mapped > HOLDS * self.account.rss_bytes && mapped > HOLDS_BYTES_MIN).then_some(mapped)
     }
+}
+
+/// RSS rose to a new level in the second half and did not come back: what grows in steps that are rarer than the
+/// observation is long looks so, and so does one more large request.
+fn stepped(case: &Case) -> Option<CauseVerdict> {
+    let rss = case.rss?;
+    let rise = rss.peak_late - rss.peak_early;
+    let came_back = rss.fall > rise / 2.0;
+    let is_a_step = rise > STEP_SHARE * rss.level.max(1.0) && rise > STEP_BYTES_MIN;
+    if !is_a_step || came_back {
+        return None;
+    }
+    let sentence = format!(
+        "undecided: RSS rose by {} in the second half of {:.0} s, to {}, and has not come back: one step tells \
+         nothing of the next",
+        bytes(rise),
+        case.observed_s,
+        bytes(rss.peak_late)
+    );
+    let next = format!(
+        "observe for longer (--duration {:.0}s): whether another step follows",
+        (STEPS_LONGER * case.observed_s).max(60.0)
+    );
+    Some(CauseVerdict {
+        undecided: true,
+        ..verdict(Cause::Flat, 0.3, sentence, &next)
+    })
 }
 
 /// RSS rises, and no part of it does for certain.

@@ -340,6 +340,7 @@ impl Case {
                 || (torn.still && torn.bytes > -held.bytes),
             level: held.level + torn.level,
             peak: held.peak.max(torn.peak),
+            peak_early: held.peak_early.max(torn.peak_early),
             peak_late: held.peak_late.max(torn.peak_late),
             fall: held.fall.max(torn.fall),
             even: held.even && torn.even,

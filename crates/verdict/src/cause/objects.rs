@@ -36,7 +36,7 @@ pub fn refined(case: &Case, first: CauseVerdict) -> CauseVerdict {
         return few_bytes(case, managed, first);
     }
     if all == 0.0 {
-        return beside(first, "RSS does not rise so far, and yet ", &finding);
+        return before_rss(first, finding);
     }
     if finding.bytes < MOST * all {
         return beside(first, "beside it ", &finding);
@@ -57,6 +57,27 @@ pub fn refined(case: &Case, first: CauseVerdict) -> CauseVerdict {
         undecided: finding.values < SNAPSHOTS_FEW && !is_known,
         ..verdict(finding.cause, confidence, finding.sentence, &finding.next)
     }
+}
+
+/// Objects that are in use become more, and RSS does not rise evenly with them: a heap has room for some time and takes
+/// more in steps. What is known of the objects is enough where nothing else grows.
+fn before_rss(first: CauseVerdict, finding: Finding) -> CauseVerdict {
+    let is_enough = finding.is_certain && finding.values >= SNAPSHOTS_FEW;
+    if first.cause != Cause::Flat || !is_enough {
+        let is_flat = first.cause == Cause::Flat && finding.values >= SNAPSHOTS_FEW;
+        let mut verdict = beside(first, "RSS does not rise so far, and yet ", &finding);
+        if is_flat {
+            // "Nothing to do" is no longer true.
+            (verdict.confidence, verdict.next_step) = (0.5, finding.next);
+        }
+        return verdict;
+    }
+    let confidence = match finding.values {
+        SNAPSHOTS_ENOUGH.. => 0.75,
+        _ => 0.6,
+    };
+    let sentence = format!("{}; RSS follows in steps", finding.sentence);
+    verdict(finding.cause, confidence, sentence, &finding.next)
 }
 
 /// The objects are too few bytes to be the growth. Objects of libraries often own memory outside of the managed heap

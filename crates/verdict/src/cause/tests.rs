@@ -21,6 +21,7 @@ fn grown(mib: f64) -> Growth {
         still: mib > 0.0,
         level: 20.0 * MIB,
         peak: 20.0 * MIB,
+        peak_early: 20.0 * MIB,
         peak_late: 20.0 * MIB,
         fall: 0.0,
         even: false,

@@ -34,7 +34,8 @@ pub fn finding(managed: &ManagedGrowth) -> Option<Finding> {
         .or_else(|| by_root(managed));
     let objects = with_part(managed, objects);
     // What the stacks of the tasks hold goes with the tasks.
-    let is_theirs = many.is_some_and(|tasks| is_held_by(managed, tasks));
+    let mut all = managed.tasks.iter().filter(|tasks| is_many(tasks));
+    let is_theirs = all.any(|tasks| is_held_by(managed, tasks));
     match (tasks, objects) {
         (Some(tasks), Some(objects)) if is_theirs => Some(Finding {
             bytes: tasks.bytes + objects.bytes,
@@ -78,9 +79,9 @@ fn with_part(managed: &ManagedGrowth, objects: Option<Finding>) -> Option<Findin
     })
 }
 
-/// Most of the objects that grow are held by the stacks of these tasks.
+/// What holds most of the objects that grow is the stacks of these tasks, whoever wrote their functions.
 fn is_held_by(managed: &ManagedGrowth, tasks: &TaskGrowth) -> bool {
-    let root = first_root(managed).and_then(|of| of.root.stack_of());
+    let root = managed.roots.first().and_then(|of| of.root.stack_of());
     let places = tasks.group.frames.iter().chain(&tasks.group.created_by);
     let mut functions = places.filter_map(|frame| frame.function.as_deref());
     root.is_some_and(|root| {
@@ -248,7 +249,24 @@ fn lead(managed: &ManagedGrowth) -> Option<&TypeGrowth> {
         let by_bytes = b.bytes.grown.total_cmp(&a.bytes.grown);
         distance(a).cmp(&distance(b)).then(by_bytes)
     };
-    Some(fast.min_by(nearest).unwrap_or(first))
+    let Some(own) = fast.min_by(nearest) else {
+        return Some(first);
+    };
+    Some(more_than(managed, own).unwrap_or(own))
+}
+
+/// A type with far more new bytes whose objects are held, as is known, by a way that does not lead through `own`: they
+/// are not what it owns.
+fn more_than<'a>(managed: &'a ManagedGrowth, own: &TypeGrowth) -> Option<&'a TypeGrowth> {
+    const FAR_MORE: f64 = 4.0;
+    let class = own.name.rsplit('.').next().unwrap_or(&own.name);
+    let is_apart = |of: &&TypeGrowth| {
+        let holder = managed.holder_of(&of.name);
+        let way = holder.filter(|holder| holder.kept == Kept::Path && holder.path.len() > 1);
+        way.is_some_and(|holder| !holder.path.iter().any(|step| step.contains(class)))
+    };
+    let mut more = managed.types.iter();
+    more.find(|of| of.bytes.grown >= FAR_MORE * own.bytes.grown && is_apart(of))
 }
 
 fn by_site(managed: &ManagedGrowth) -> Option<Finding> {
