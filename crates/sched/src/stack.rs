@@ -148,6 +148,21 @@ impl Stack {
         own.map(|frame| frame.name.as_str())
     }
 
+    /// As [`Stack::own_function`], of a thread that lets a lock go: not the program's own or a library's wrapper of the
+    /// release, where it has a caller.
+    pub fn own_function_that_let_go(&self) -> Option<&str> {
+        const RELEASES: [&str; 6] = ["unlock", "runlock", "release", "unlockslow", "drop", "exit"];
+        let is_release = |frame: &&Frame| {
+            let last = frame.name.rsplit(['.', ':']).next().unwrap_or_default();
+            RELEASES.contains(&last.to_ascii_lowercase().as_str())
+        };
+        let mut own = self.frames.iter().filter(|frame| frame.is_own());
+        let outer = own.find(|frame| !is_release(frame));
+        outer
+            .map(|frame| frame.name.as_str())
+            .or(self.own_function())
+    }
+
     /// The function that held, of a thread that let go with this stack and had the stack `during` before: the innermost
     /// of the program's own that is in both, for who lets go is in a wrapper of the program's own lock at times. Where
     /// that is the thread's entry or its loop, in which it rests too (`rests`), it says no more than that it is this
@@ -454,6 +469,27 @@ mod tests {
         of_library.frames.remove(2);
         assert!(!of_library.waits_for_python(), "a library's own thread");
         assert_eq!(native.beginning().unwrap(), [frames[9].clone()]);
+    }
+
+    #[test]
+    fn a_wrapper_of_a_release_is_not_who_held() {
+        let names = |names: &[&'static str]| {
+            let frames: Vec<_> = names.iter().map(|name| (*name, "service")).collect();
+            stack(&frames)
+        };
+        let of_go = names(&[
+            "sync.(*Mutex).Unlock",
+            "logrus.(*MutexWrap).Unlock",
+            "logrus.(*Entry).fireHooks",
+        ]);
+        assert_eq!(
+            of_go.own_function_that_let_go(),
+            Some("logrus.(*Entry).fireHooks")
+        );
+        assert_eq!(
+            names(&["shop::Till::unlock"]).own_function_that_let_go(),
+            Some("shop::Till::unlock")
+        );
     }
 
     #[test]

@@ -207,7 +207,7 @@ fn culprit(finding: &Finding, names: &impl Names, ran_instead: &[(String, u64)])
     let let_go = || {
         let rests = culprit.rests.iter().map(|id| names.stack(*id));
         let held = release.held_in(stack, &rests.collect::<Vec<_>>());
-        let after = release.own_function().filter(|_| !at_device);
+        let after = release.own_function_that_let_go().filter(|_| !at_device);
         held.or(after).or_else(took)
     };
     // Who waits for a reply that another thread asks for waits for nothing that is held.

@@ -95,10 +95,13 @@ fn culprit(row: &NamedFinding) -> String {
             row.agreeing, row.episodes
         );
     }
-    if words.is_empty() {
-        "not seen".into()
-    } else {
-        words
+    match (words.is_empty(), row.cause) {
+        (true, Cause::Lock) => {
+            "holder not seen: none of the threads (an async task keeps a lock over its waits)"
+                .into()
+        }
+        (true, _) => "not seen".into(),
+        (false, _) => words,
     }
 }
 

@@ -45,8 +45,11 @@ const PAUSE_LEAST: Duration = Duration::from_millis(20);
 /// Of a full collection. Measured for small objects: 2 ms for a MiB (50 MB: 100 ms), 7 on two cores with a load of 8
 /// (200 MB: 1,350 ms).
 const COLLECTION_PER_MIB: Duration = Duration::from_millis(8);
-/// Of a heap snapshot. Measured for small objects, on two cores with a load of 8: 26 s for 64 MB.
+/// Of a heap snapshot. Measured for small objects, on two cores with a load of 8: 26 s for 64 MB; at rest, 2 s for 35 MB.
 const SNAPSHOT_PER_MIB: Duration = Duration::from_millis(450);
+const SNAPSHOT_PER_MIB_MIN: Duration = Duration::from_millis(60);
+/// Beside a full collection of the same heap at the same load: 64 times as long under load, 30 times at rest.
+const SNAPSHOT_PER_COLLECTION: u32 = 64;
 
 const NOT_GROWN: &str = "allocation sites are left out: the heap after a collection did not grow since the first \
     snapshot";
@@ -58,6 +61,8 @@ pub struct Node {
     inspector: Inspector,
     /// Bytes of live objects when sampling began, with their memory outside of the heap; `None`: it does not run.
     sampled_from: Option<u64>,
+    /// What a full collection took for each MiB, the longest so far.
+    collection_per_mib: Option<Duration>,
     /// Of the last heap snapshot.
     graph: Option<Graph>,
 }
@@ -73,6 +78,7 @@ pub fn open(pid: u32) -> Option<Result<Node, Error>> {
         name: "Node.js".into(),
         inspector,
         sampled_from: None,
+        collection_per_mib: None,
         graph: None,
     }))
 }
@@ -138,7 +144,14 @@ impl Node {
             self.sampled_from = Some(size::with_external(&live));
             live
         };
-        snapshot.cost.paused += begin.elapsed();
+        let took = begin.elapsed();
+        snapshot.cost.paused += took;
+        let mib = u32::try_from(size.used_bytes >> 20).unwrap_or(u32::MAX);
+        let per_mib = took / mib.max(1);
+        self.collection_per_mib = Some(
+            self.collection_per_mib
+                .map_or(per_mib, |of| of.max(per_mib)),
+        );
         Ok(Some(live))
     }
 
@@ -171,7 +184,13 @@ impl Node {
 
     /// Why none is taken.
     fn no_heap_snapshot(&self, size: &HeapSize, limits: &Limits, until: Instant) -> Option<String> {
-        let pause = pause_of(size.used_bytes, SNAPSHOT_PER_MIB);
+        let measured = self
+            .collection_per_mib
+            .map(|of| of * SNAPSHOT_PER_COLLECTION);
+        let per_mib = measured.map_or(SNAPSHOT_PER_MIB, |of| {
+            of.clamp(SNAPSHOT_PER_MIB_MIN, SNAPSHOT_PER_MIB)
+        });
+        let pause = pause_of(size.used_bytes, per_mib);
         if pause > limits.pause {
             return Some(format!(
                 "objects by type: they need a heap snapshot, which stops the program for up to {pause:?}"

@@ -50,9 +50,11 @@ pub fn refined(case: &Case, first: CauseVerdict) -> CauseVerdict {
         (_, SNAPSHOTS_FEW..) => 0.7,
         _ => 0.5,
     };
-    // Sites of allocations since the first snapshot have what is new alone: that the heap grows is known from RSS.
-    let is_new_alone = managed.language == Language::JavaScript && managed.types.is_empty();
-    let is_known = is_new_alone && first.cause == Cause::Managed && !first.undecided;
+    // Sites of allocations since the first snapshot have what is new alone, and a snapshot of V8's heap what is in use
+    // alone: that the heap grows is known from RSS.
+    let is_known = managed.language == Language::JavaScript
+        && first.cause == Cause::Managed
+        && !first.undecided;
     CauseVerdict {
         undecided: finding.values < SNAPSHOTS_FEW && !is_known,
         ..verdict(finding.cause, confidence, finding.sentence, &finding.next)
@@ -62,19 +64,13 @@ pub fn refined(case: &Case, first: CauseVerdict) -> CauseVerdict {
 /// Objects that are in use become more, and RSS does not rise evenly with them: a heap has room for some time and takes
 /// more in steps. What is known of the objects is enough where nothing else grows.
 fn before_rss(first: CauseVerdict, finding: Finding) -> CauseVerdict {
-    let is_enough = finding.is_certain && finding.values >= SNAPSHOTS_FEW;
-    if first.cause != Cause::Flat || !is_enough {
-        let is_flat = first.cause == Cause::Flat && finding.values >= SNAPSHOTS_FEW;
-        let mut verdict = beside(first, "RSS does not rise so far, and yet ", &finding);
-        if is_flat {
-            // "Nothing to do" is no longer true.
-            (verdict.confidence, verdict.next_step) = (0.5, finding.next);
-        }
-        return verdict;
+    if first.cause != Cause::Flat || finding.values < SNAPSHOTS_FEW {
+        return beside(first, "RSS does not rise so far, and yet ", &finding);
     }
-    let confidence = match finding.values {
-        SNAPSHOTS_ENOUGH.. => 0.75,
-        _ => 0.6,
+    let confidence = match (finding.is_certain, finding.values) {
+        (true, SNAPSHOTS_ENOUGH..) => 0.75,
+        (true, _) => 0.6,
+        (false, _) => 0.5,
     };
     let sentence = format!("{}; RSS follows in steps", finding.sentence);
     verdict(finding.cause, confidence, sentence, &finding.next)

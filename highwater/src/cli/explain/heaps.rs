@@ -10,8 +10,10 @@ use rustix::time::ClockId;
 /// Snapshots that an observation is divided into; those that stop the program are fewer.
 const SNAPSHOTS: u32 = 16;
 const PAUSING_SNAPSHOTS: u32 = 12;
-/// After a pause the program runs so many times as long before it is stopped again.
+/// After a pause the program runs so many times as long before it is stopped again; before the last time less, for
+/// without a second snapshot the first was for nothing.
 const PAUSE_REST: u32 = 50;
+const LAST_PAUSE_REST: u32 = 3;
 /// After a snapshot our CPU time rests so many times: reading the heaps of all processes takes a tenth of one core at
 /// most.
 const REST: u32 = 9;
@@ -40,7 +42,7 @@ pub struct Heaps {
 struct Heap {
     reader: Box<dyn ManagedHeap>,
     history: HeapHistory,
-    /// Until when the program may not be stopped again, and when it is to be.
+    /// Until when the program may not be stopped again, not even for the last snapshot, and when it is to be.
     rests_until: Option<Instant>,
     next_pause: Option<Instant>,
     failures: usize,
@@ -209,9 +211,10 @@ impl Heaps {
             let paused = taken
                 .as_ref()
                 .map_or(asked.elapsed(), |snapshot| snapshot.cost.paused);
-            let rests_until = Instant::now() + paused * PAUSE_REST;
-            heap.rests_until = Some(rests_until);
-            heap.next_pause = Some(rests_until.max(asked + plan.duration / PAUSING_SNAPSHOTS));
+            let now = Instant::now();
+            heap.rests_until = Some(now + paused * LAST_PAUSE_REST);
+            let next = now + paused * PAUSE_REST;
+            heap.next_pause = Some(next.max(asked + plan.duration / PAUSING_SNAPSHOTS));
             match taken {
                 Ok(snapshot) => {
                     heap.history.add(at_s, snapshot);

@@ -127,14 +127,17 @@ fn growth_that_the_objects_do_not_explain_is_not_pythons() {
 }
 
 #[test]
-fn objects_that_grow_beside_a_flat_rss_are_named_beside_it() {
+fn objects_that_grow_are_the_cause_before_rss_takes_its_next_step() {
     let mut case = case(0.0, python(vec![of_type("orders.Order", 3_400.0, 2.0)]));
     let verdict = judge(&case);
-    assert_eq!(verdict.cause, Cause::Flat);
+    assert_eq!((verdict.cause, verdict.confidence), (Cause::Managed, 0.5));
+    for words in ["3400 more orders.Order", "RSS follows in steps"] {
+        assert!(verdict.sentence.contains(words), "{}", verdict.sentence);
+    }
     assert!(
-        verdict.sentence.contains("3400 more orders.Order"),
+        !verdict.next_step.contains("nothing to do"),
         "{}",
-        verdict.sentence
+        verdict.next_step
     );
     case.managed = Some(python(vec![of_type("orders.Order", 34.0, 0.02)]));
     assert!(
