@@ -131,7 +131,10 @@ impl HeapHistory {
         let mut all: Vec<String> = Vec::new();
         for (_, snapshot) in self.snapshots.iter().rev() {
             for sentence in &snapshot.missing {
-                if all.len() < MISSING_MAX && !all.contains(sentence) {
+                // How long it would take is another number each time.
+                let words = |of: &str| of.split(" for up to ").next().map(str::to_owned);
+                let is_known = all.iter().any(|known| words(known) == words(sentence));
+                if all.len() < MISSING_MAX && !is_known {
                     all.push(sentence.clone());
                 }
             }

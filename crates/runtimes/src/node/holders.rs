@@ -35,6 +35,17 @@ pub fn find(graph: &Graph, types: &[String]) -> Vec<Holder> {
     types.iter().flat_map(of_type).collect()
 }
 
+/// Where a path begins for a reader: at the variable that the last container on it belongs to. What leads to a variable,
+/// timers and closures, is only how the search came there first.
+fn anchor(path: &[String]) -> usize {
+    let container = path.iter().rposition(|step| step.starts_with("[…]"));
+    let before = &path[..container.unwrap_or(path.len())];
+    let variable = before
+        .iter()
+        .rposition(|step| step.starts_with("variable "));
+    variable.unwrap_or(0)
+}
+
 struct Paths<'a> {
     graph: &'a Graph,
     /// The reference by which each object was reached first.
@@ -122,6 +133,7 @@ impl<'a> Paths<'a> {
             }
         }
         path.reverse();
+        path.drain(..anchor(&path));
         path
     }
 

@@ -38,7 +38,12 @@ pub fn refined(case: &Case, first: CauseVerdict) -> CauseVerdict {
     if all == 0.0 {
         return before_rss(first, finding);
     }
-    if finding.bytes < MOST * all {
+    // Sites of allocations since the first snapshot have what is new alone, and a snapshot of V8's heap what is in use
+    // alone, while its text makes RSS larger: that the heap grows is known from RSS.
+    let is_known = managed.language == Language::JavaScript
+        && first.cause == Cause::Managed
+        && !first.undecided;
+    if finding.bytes < MOST * all && !is_known {
         return beside(first, "beside it ", &finding);
     }
     if names_a_site(case, &first) {
@@ -48,13 +53,9 @@ pub fn refined(case: &Case, first: CauseVerdict) -> CauseVerdict {
         (true, SNAPSHOTS_ENOUGH..) => 0.9,
         (false, SNAPSHOTS_ENOUGH..) => 0.75,
         (_, SNAPSHOTS_FEW..) => 0.7,
+        _ if is_known => 0.6,
         _ => 0.5,
     };
-    // Sites of allocations since the first snapshot have what is new alone, and a snapshot of V8's heap what is in use
-    // alone: that the heap grows is known from RSS.
-    let is_known = managed.language == Language::JavaScript
-        && first.cause == Cause::Managed
-        && !first.undecided;
     CauseVerdict {
         undecided: finding.values < SNAPSHOTS_FEW && !is_known,
         ..verdict(finding.cause, confidence, finding.sentence, &finding.next)

@@ -1,8 +1,8 @@
 //! What grows in a managed heap, as a sentence: by type, by allocation site, by variable, or by task.
 
 use super::super::Cause;
-use super::MOST;
 use super::parts::{by_part, leads};
+use super::{LITTLE, MOST};
 use memory::brief::brief;
 use memory::managed::{ManagedGrowth, Rise, RootGrowth, SiteGrowth, TaskGrowth, TypeGrowth};
 use runtimes::{Frame, Holder, Kept, Language, is_of_the_language, is_of_the_standard_library};
@@ -59,6 +59,9 @@ fn with_part(managed: &ManagedGrowth, objects: Option<Finding>) -> Option<Findin
         return Some(part);
     };
     let part_leads = leads(managed, &part, objects.bytes);
+    if !part_leads && part.bytes < LITTLE * objects.bytes {
+        return Some(objects);
+    }
     let (first, second) = if part_leads {
         (part, objects)
     } else {
@@ -265,7 +268,8 @@ fn more_than<'a>(managed: &'a ManagedGrowth, own: &TypeGrowth) -> Option<&'a Typ
         let way = holder.filter(|holder| holder.kept == Kept::Path && holder.path.len() > 1);
         way.is_some_and(|holder| !holder.path.iter().any(|step| step.contains(class)))
     };
-    let mut more = managed.types.iter();
+    // Not what a runtime makes for its own use: V8's `(system)`.
+    let mut more = managed.types.iter().filter(|of| !of.name.starts_with('('));
     more.find(|of| of.bytes.grown >= FAR_MORE * own.bytes.grown && is_apart(of))
 }
 
