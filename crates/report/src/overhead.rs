@@ -65,13 +65,16 @@ fn cpu(overhead: &Overhead) -> String {
             Some(between).filter(|(least, most)| least < most),
         ),
     };
-    format!(
-        "{} ({}), {} of the {:.2} s that it used",
-        cpu_time(cpu_s, between),
-        overhead.basis().word(),
-        share(overhead.added_share()),
-        overhead.subject_cpu_s
-    )
+    let (added, basis) = (cpu_time(cpu_s, between), overhead.basis().word());
+    let used_s = overhead.subject_cpu_s;
+    match overhead.added_share() {
+        // As a share of next to nothing it alarms and says nothing: the budget is in shares of a core.
+        more if more > 1.0 => format!("{added} ({basis}); it used {used_s:.2} s itself"),
+        share_of => format!(
+            "{added} ({basis}), {} of the {used_s:.2} s that it used",
+            share(share_of)
+        ),
+    }
 }
 
 /// "5.0 ms", or "3.0 ms to 7.5 ms" where the error of an estimate is known.

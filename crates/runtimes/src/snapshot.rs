@@ -190,4 +190,6 @@ pub struct Cost {
     pub paused: Duration,
     /// Resident memory that the process took for it and keeps: a recording's buffers.
     pub memory_bytes: u64,
+    /// CPU time of the process while it was asked, its own work meanwhile included.
+    pub cpu: Duration,
 }

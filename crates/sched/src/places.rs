@@ -10,7 +10,7 @@ pub use crate::stack::{Frame, Stack};
 use crate::stack::{is_allocation, is_locking};
 use abi::PYTHON_CODE;
 use symbols::frame::{JAVA_MODULE, PYTHON_MODULE};
-use symbols::hotspot::{JavaMethods, in_platform, is_java, own_project, project};
+use symbols::hotspot::{JavaMethods, in_platform, is_java, own_project, project, without_place};
 use symbols::perf_map::Ignored;
 use symbols::python::functions::PythonFunctions;
 use symbols::python::{evaluates, in_standard_library};
@@ -138,6 +138,9 @@ impl Places {
         if addresses.is_empty() {
             return 0;
         }
+        // One call of a method is like any other: names have no lines here.
+        let addresses: Vec<u64> = addresses.iter().map(|at| without_place(*at)).collect();
+        let addresses = addresses.as_slice();
         if let Some(id) = self.stack_ids.get(addresses) {
             return *id;
         }

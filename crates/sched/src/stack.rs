@@ -94,7 +94,7 @@ pub(super) fn is_locking(frames: &[Frame]) -> bool {
 
 /// Functions that collectors of garbage are in, by a part of their names: HotSpot's, Go's, CPython's, V8's, .NET's and
 /// Ruby's.
-const COLLECTORS: [&str; 20] = [
+const COLLECTORS: [&str; 18] = [
     "VM_GenCollect",
     "VM_G1",
     "VM_CollectFor",
@@ -113,15 +113,25 @@ const COLLECTORS: [&str; 20] = [
     "gc_collect_main",
     "Heap::CollectGarbage",
     "gc_heap::garbage_collect",
-    "gc_marks",
-    "gc_start",
 ];
 
 impl Stack {
     /// It is in a runtime's collector of garbage.
     pub fn collects_garbage(&self) -> bool {
-        let is_collector = |frame: &Frame| COLLECTORS.iter().any(|part| frame.name.contains(part));
-        self.frames.iter().any(is_collector)
+        let is_collector = |frame: &Frame| {
+            let is_rubys = ["gc_start", "gc_marks"].contains(&frame.name.as_str());
+            is_rubys || COLLECTORS.iter().any(|part| frame.name.contains(part))
+        };
+        // Linked into the program, or a library of their own.
+        let of_runtimes = ["v8::", "node::", "cppgc::", "WKS::", "SVR::"];
+        let is_runtimes = |frame: &Frame| of_runtimes.iter().any(|of| frame.name.starts_with(of));
+        // Not the program's own finalizers, which a collector calls.
+        let inside = self
+            .frames
+            .iter()
+            .take_while(|frame| !frame.is_managed())
+            .take_while(|frame| !frame.is_own() || is_runtimes(frame) || is_collector(frame));
+        inside.into_iter().any(is_collector)
     }
 
     /// Of its functions, innermost first.
@@ -490,6 +500,26 @@ mod tests {
             names(&["shop::Till::unlock"]).own_function_that_let_go(),
             Some("shop::Till::unlock")
         );
+    }
+
+    #[test]
+    fn a_collector_is_not_the_finalizers_that_it_calls() {
+        let of = |names: &[(&str, &str)]| stack(names).collects_garbage();
+        assert!(of(&[
+            ("v8::internal::MarkCompactCollector::Mark", "node"),
+            ("v8::internal::Heap::CollectGarbage", "node"),
+            ("main", "node")
+        ]));
+        assert!(of(&[
+            ("runtime.gcDrain", "shop"),
+            ("runtime.gcAssistAlloc", "shop"),
+            ("main.take", "shop")
+        ]));
+        assert!(!of(&[
+            ("Order.__del__", "python"),
+            ("gc_collect_main", "python3.11")
+        ]));
+        assert!(!of(&[("rgc_start_stream", "shop"), ("main", "shop")]));
     }
 
     #[test]

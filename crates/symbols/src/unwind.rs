@@ -22,7 +22,7 @@ use observe::fact::open_file;
 
 /// Frames of one stack; of a JVM's threads, whose frameworks call each other deeply, more.
 pub const FRAMES_MAX: usize = 64;
-const JAVA_FRAMES_MAX: usize = 192;
+const JAVA_FRAMES_MAX: usize = 128;
 /// A JVM that begins has not described itself yet: it is asked again so often.
 const HOTSPOT_SOUGHT_MAX: u32 = 20;
 /// Bytes of a blocked thread's stack read at once; of deeper ones the rest is read in blocks.
@@ -177,8 +177,16 @@ impl Stacks {
         };
         let mut address = FrameAddress::from_instruction_pointer(regs.pc);
         let mut at = native(regs);
-        while frames.len() < most {
+        // A routine of a JVM's may add no frame: the steps are bounded too.
+        for _ in 0..2 * most {
+            if frames.len() >= most {
+                break;
+            }
             let pc = address.address_for_lookup();
+            if is_java(pc) {
+                // No address of a program: a number on the stack that looks like one of ours.
+                break;
+            }
             let next = match self.is_jit(pc) {
                 true => self.java_caller(address, &mut at, &mut read, &mut frames),
                 false => {
@@ -275,6 +283,12 @@ impl Stacks {
         let stack = self.memory.stretch(regs.sp, STACK_BYTES);
         let mut best = self.of_bytes(regs, &stack);
         const TRIED_BYTES: usize = 1024;
+        /// Walks of a JVM's stack are longer, and more words look like a beginning.
+        const JAVA_TRIED_MAX: usize = 16;
+        let mut tried_most = match self.hotspot {
+            Some(_) => JAVA_TRIED_MAX,
+            None => usize::MAX,
+        };
         let end = regs.sp + stack.len() as u64;
         for at in (0..stack.len().min(TRIED_BYTES).saturating_sub(16)).step_by(8) {
             let word = |at: usize| {
@@ -286,6 +300,10 @@ impl Stacks {
             if saved <= here || saved >= end || !self.is_code(returned) {
                 continue;
             }
+            if tried_most == 0 {
+                break;
+            }
+            tried_most -= 1;
             let inner = self.of_bytes(Registers { fp: here, ..regs }, &stack);
             let outer = self.of_leaf(regs, &stack, saved, returned);
             for tried in [inner, outer] {

@@ -82,6 +82,9 @@ pub fn candidates(case: &Case, verdict: &CauseVerdict, subject: Named<'_>) -> Ve
     if verdict.undecided {
         return vec![decide(case, subject)];
     }
+    if verdict.by_objects {
+        return by_objects(case, verdict, subject);
+    }
     match verdict.cause {
         Cause::Leak | Cause::Filling => leak(case, &case.sites, subject),
         Cause::Mapping => leak(case, &case.mapping_sites, subject),
@@ -107,6 +110,18 @@ pub fn candidates(case: &Case, verdict: &CauseVerdict, subject: Named<'_>) -> Ve
         Cause::Flat => vec![flat(case)],
         Cause::Blind => vec![decide(case, subject)],
     }
+}
+
+/// What the verdict says of the objects, and what holds the level until then.
+fn by_objects(case: &Case, verdict: &CauseVerdict, subject: Named<'_>) -> Vec<Candidate> {
+    let fix = Candidate {
+        action: verdict.next_step.clone(),
+        predicted: "the objects that the verdict names become no more".to_owned(),
+        effect: None,
+        source: Source::Account,
+        command: Some(again(case, subject, case.observed_s)),
+    };
+    [fix].into_iter().chain(restart(case, subject)).collect()
 }
 
 fn flat(case: &Case) -> Candidate {

@@ -35,6 +35,7 @@ pub struct HeapHistory {
     reading_s: f64,
     paused_s: f64,
     memory_bytes: u64,
+    cpu_s: f64,
 }
 
 type Values = Vec<(f64, f64)>;
@@ -53,6 +54,7 @@ impl HeapHistory {
         self.reading_s += snapshot.cost.reading.as_secs_f64();
         self.paused_s += snapshot.cost.paused.as_secs_f64();
         self.memory_bytes += snapshot.cost.memory_bytes;
+        self.cpu_s += snapshot.cost.cpu.as_secs_f64();
         snapshot.types.truncate(KEPT_MAX);
         snapshot.sites.truncate(KEPT_MAX);
         snapshot.roots.truncate(KEPT_MAX);
@@ -123,6 +125,7 @@ impl HeapHistory {
             reading_s: self.reading_s,
             paused_s: self.paused_s,
             memory_bytes: self.memory_bytes,
+            cpu_s: self.cpu_s,
         })
     }
 

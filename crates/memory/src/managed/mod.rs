@@ -47,6 +47,8 @@ pub struct ManagedGrowth {
     pub paused_s: f64,
     /// Resident memory that the process took because it was read, and keeps.
     pub memory_bytes: u64,
+    /// CPU time of the process while it was asked, its own work meanwhile included, seconds.
+    pub cpu_s: f64,
 }
 
 /// How a quantity moved between the first third of the snapshots and the last.

@@ -39,6 +39,10 @@ pub fn text(managed: &ManagedGrowth, out: &mut String) {
         true => format!("the program was stopped for {}", seconds(managed.paused_s)),
         false => "the program was not stopped".to_owned(),
     };
+    let worked = match managed.cpu_s > 0.0 {
+        true => format!(", used {} of CPU meanwhile", seconds(managed.cpu_s)),
+        false => String::new(),
+    };
     let kept = match managed.memory_bytes {
         0 => String::new(),
         taken => format!(
@@ -48,7 +52,7 @@ pub fn text(managed: &ManagedGrowth, out: &mut String) {
     };
     let _ = writeln!(
         out,
-        "  reading it took {} in all; {stopped}{kept}",
+        "  reading it took {} in all; {stopped}{worked}{kept}",
         seconds(managed.reading_s)
     );
 }
@@ -223,6 +227,7 @@ pub fn json(managed: &ManagedGrowth) -> Value {
         "reading_s": managed.reading_s,
         "paused_s": managed.paused_s,
         "memory_bytes": managed.memory_bytes,
+        "cpu_s": managed.cpu_s,
     })
 }
 

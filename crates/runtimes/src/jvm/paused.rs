@@ -90,7 +90,7 @@ impl Jvm {
         counters: Option<&Counters>,
         limits: &Limits,
     ) -> Result<Snapshot, Error> {
-        let status = self.target.status()?;
+        let (status, cpu) = (self.target.status()?, self.target.cpu().ok());
         let heap = counters.map(Counters::heap).unwrap_or_default();
         // Refused before anything is done, if the last collection already left too much.
         allowed(
@@ -137,17 +137,20 @@ impl Jvm {
                 .missing
                 .push("the size of the heap: the JVM's GC.heap_info has none".to_owned()),
         }
-        let before = self.target.status()?;
+        let before = self.target.status();
         let recording = self.start_recording(counters, &listener, &mut stops)?;
         snapshot.cost.paused = stops.so_far()?;
+        let used = self.target.cpu().ok().zip(cpu);
+        snapshot.cost.cpu = used.map_or(Duration::ZERO, |(now, before)| now.saturating_sub(before));
         if let Some(walk) = walk {
             self.pauses.measured(used_bytes, walk);
         }
         self.seen = Some(seen);
         if let Some(recording) = recording {
-            let now = self.target.status()?;
-            snapshot.cost.memory_bytes = now.rss_bytes.saturating_sub(before.rss_bytes);
             self.record(recording);
+            if let (Ok(before), Ok(now)) = (before, self.target.status()) {
+                snapshot.cost.memory_bytes = now.rss_bytes.saturating_sub(before.rss_bytes);
+            }
             // The start of a recording may end with a collection, which is no reason to list types.
             self.seen = Some(self.seen(used_bytes)?);
         }

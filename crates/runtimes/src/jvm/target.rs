@@ -5,11 +5,13 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
+use std::time::Duration;
 
 use observe::fact::memory::ProcessMemory;
 use observe::proc::area::parse_area;
 use observe::proc::identity::parse_identity;
 use observe::proc::open::{Folder, Lost};
+use observe::proc::stat::{parse_stat, tick_ns};
 use observe::proc::status;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, statat};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -160,6 +162,15 @@ impl Target {
                 "its /proc/PID/status lacks NSpid or SigCgt".into(),
             )),
         }
+    }
+
+    /// CPU time of all its threads.
+    pub(super) fn cpu(&self) -> Result<Duration, Error> {
+        let text = self.read("stat", Folder::read)?;
+        let stat = parse_stat(&text, tick_ns())
+            .map_err(|why| Error::Inconsistent(format!("its /proc/PID/stat: {why}")))?;
+        let all_ns = stat.cpu_user_ns.saturating_add(stat.cpu_system_ns);
+        Ok(Duration::from_nanos(all_ns))
     }
 
     pub(super) fn mapped(&self) -> Result<Mapped, Error> {

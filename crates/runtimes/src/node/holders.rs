@@ -43,7 +43,13 @@ fn anchor(path: &[String]) -> usize {
     let variable = before
         .iter()
         .rposition(|step| step.starts_with("variable "));
-    variable.unwrap_or(0)
+    let variable = variable.unwrap_or(0);
+    // Not where an object of another container has that variable: each session's own list.
+    let is_other = |step: &String| step.starts_with("[…]") && !step.contains("(Timer");
+    match path[..variable].iter().any(is_other) {
+        true => 0,
+        false => variable,
+    }
 }
 
 struct Paths<'a> {
@@ -220,5 +226,41 @@ impl<'a> Paths<'a> {
             (Some(file), Some(line)) => format!("{name} ({file}:{line})"),
             _ => name.to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_begins_at_the_variable_of_its_container() {
+        let of = |words: &[&str]| {
+            let path: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            anchor(&path)
+        };
+        let timers = [
+            "variable timers (Object)",
+            "[…] (TimersList)",
+            "variable ajv (Ajv)",
+            "._cache (Map)",
+            "[…] (Schema)",
+        ];
+        assert_eq!(of(&timers), 2);
+        let closures = [
+            "variable this (Stream)",
+            ".error (Array)",
+            "[…] ((closure))",
+            "variable src (Logger)",
+        ];
+        assert_eq!(of(&closures), 0);
+        let of_each = [
+            "variable sessions (Map)",
+            "[…] (Session)",
+            "variable buf (Array)",
+            "[…] (Object)",
+        ];
+        assert_eq!(of(&of_each), 0);
+        assert_eq!(of(&["global", ".cache (Map)", "[…] (Session)"]), 0);
     }
 }

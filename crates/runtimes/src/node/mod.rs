@@ -146,7 +146,8 @@ impl Node {
         };
         let took = begin.elapsed();
         snapshot.cost.paused += took;
-        let mib = u32::try_from(size.used_bytes >> 20).unwrap_or(u32::MAX);
+        // A collection takes as long as what it leaves.
+        let mib = u32::try_from(live.used_bytes >> 20).unwrap_or(u32::MAX);
         let per_mib = took / mib.max(1);
         self.collection_per_mib = Some(
             self.collection_per_mib
@@ -162,7 +163,8 @@ impl Node {
         limits: &Limits,
         until: Instant,
     ) -> Result<(), Error> {
-        if let Some(why) = self.no_heap_snapshot(size, limits, until) {
+        let allowed = limits.pause.saturating_sub(snapshot.cost.paused);
+        if let Some(why) = self.no_heap_snapshot(size, allowed, until) {
             snapshot.missing.push(why);
             return Ok(());
         }
@@ -183,7 +185,12 @@ impl Node {
     }
 
     /// Why none is taken.
-    fn no_heap_snapshot(&self, size: &HeapSize, limits: &Limits, until: Instant) -> Option<String> {
+    fn no_heap_snapshot(
+        &self,
+        size: &HeapSize,
+        allowed: Duration,
+        until: Instant,
+    ) -> Option<String> {
         let measured = self
             .collection_per_mib
             .map(|of| of * SNAPSHOT_PER_COLLECTION);
@@ -191,7 +198,7 @@ impl Node {
             of.clamp(SNAPSHOT_PER_MIB_MIN, SNAPSHOT_PER_MIB)
         });
         let pause = pause_of(size.used_bytes, per_mib);
-        if pause > limits.pause {
+        if pause > allowed {
             return Some(format!(
                 "objects by type: they need a heap snapshot, which stops the program for up to {pause:?}"
             ));

@@ -247,10 +247,13 @@ fn spread(center: &Latency, drawn: &[Latency], part: f64) -> Latency {
         };
         Some(center.max(1.0) * ratio.powf(std::f64::consts::SQRT_2))
     };
+    // Each is drawn apart, and a higher percentile is no less.
+    let p50_ns = of(&|l| Some(l.p50_ns)).unwrap_or(0.0);
+    let p99_ns = of(&|l| Some(l.p99_ns)).unwrap_or(0.0).max(p50_ns);
     Latency {
-        p50_ns: of(&|l| Some(l.p50_ns)).unwrap_or(0.0),
-        p99_ns: of(&|l| Some(l.p99_ns)).unwrap_or(0.0),
-        p999_ns: of(&|l| l.p999_ns),
+        p50_ns,
+        p99_ns,
+        p999_ns: of(&|l| l.p999_ns).map(|p999_ns| p999_ns.max(p99_ns)),
         mean_ns: of(&|l| Some(l.mean_ns)).unwrap_or(0.0),
     }
 }

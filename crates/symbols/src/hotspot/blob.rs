@@ -3,8 +3,8 @@
 use super::layout::{CodeHeap, Layout, Place, word};
 use crate::memory::Memory;
 
-/// Steps of one byte each in the map of segments.
-const HOPS_MAX: usize = 16_384;
+/// Steps in the map of segments, each over up to 254 of at least 64 bytes: more than the largest method takes.
+const HOPS_MAX: usize = 512;
 const NAME_BYTES: usize = 32;
 
 /// A CodeBlob, as it was when it was read.

@@ -1,6 +1,7 @@
 //! The name of a Java method, its file and its lines.
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use super::blob::{pointer, short};
 use super::layout::{Layout, MethodLayout};
@@ -12,14 +13,18 @@ use crate::memory::Memory;
 const NAME_BYTES: usize = 512;
 const LINES_BYTES: usize = 16 * 1024;
 const KNOWN_MAX: usize = 65_536;
+/// The memory of classes that were unloaded is used again for others.
+const KNOWN_FOR: Duration = Duration::from_secs(10);
 /// Of `ConstMethodFlags`, from JDK 11 on.
 const HAS_LINES: u32 = 1;
 
 /// Names of the methods of one process.
 #[derive(Default)]
 pub struct JavaMethods {
-    of: Option<(u32, Layout)>,
+    /// The process, and what was found of its HotSpot; asked again after a time.
+    of: Option<(u32, Option<Layout>)>,
     known: HashMap<u64, Option<Method>>,
+    since: Option<Instant>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,15 +39,19 @@ struct Method {
 impl JavaMethods {
     /// A method on a stack ([`super::JAVA_METHOD`]); `None`: it is gone, or the address is none.
     pub fn at(&mut self, pid: u32, address: u64) -> Option<Frame> {
-        if self.of.as_ref().is_none_or(|(of, _)| *of != pid) {
-            self.of = Some((pid, Layout::of(pid)?));
+        let is_old = self.since.is_none_or(|since| since.elapsed() > KNOWN_FOR);
+        let is_other = self.of.as_ref().is_none_or(|(of, _)| *of != pid);
+        let has_none = self.of.as_ref().is_none_or(|(_, layout)| layout.is_none());
+        if is_other || has_none && is_old {
+            self.of = Some((pid, Layout::of(pid)));
+        }
+        if is_other || is_old || self.known.len() == KNOWN_MAX {
             self.known.clear();
+            self.since = Some(Instant::now());
         }
         let (_, layout) = self.of.as_ref().filter(|_| is_java(address))?;
+        let layout = layout.as_ref()?;
         let (method, bytecode) = untagged(address);
-        if self.known.len() == KNOWN_MAX {
-            self.known.clear();
-        }
         let known = self.known.entry(method);
         let method =
             known.or_insert_with(|| Method::read(Memory { pid }, &layout.method, layout, method));
@@ -69,7 +78,7 @@ pub fn index_of(memory: Memory, layout: &Layout, method: u64, bytecode: u64) -> 
     let of = &layout.method;
     let const_method = pointer(memory, method, of.const_method)?;
     let code = const_method.checked_add(of.const_method_bytes as u64)?;
-    let size = short(memory, const_method + of.code_size as u64)?;
+    let size = short(memory, const_method.checked_add(of.code_size as u64)?)?;
     let index = bytecode.checked_sub(code)?;
     (index < u64::from(size)).then_some(index)
 }
@@ -138,7 +147,7 @@ fn lines(
     if flags & HAS_LINES == 0 {
         return None;
     }
-    let size = short(memory, const_method + of.code_size as u64)?;
+    let size = short(memory, const_method.checked_add(of.code_size as u64)?)?;
     let table = const_method.checked_add(of.const_method_bytes as u64 + u64::from(size))?;
     let bytes = memory.stretch(table, LINES_BYTES);
     parse_lines(&bytes, without_zeros)

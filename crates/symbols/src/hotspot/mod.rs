@@ -33,6 +33,14 @@ pub fn is_java(address: u64) -> bool {
     address >> 62 == 1
 }
 
+/// The same without the place in the method.
+pub fn without_place(address: u64) -> u64 {
+    match is_java(address) {
+        true => tagged(untagged(address).0, None),
+        false => address,
+    }
+}
+
 /// `bytecode`: index of the bytecode in the method.
 fn tagged(method: u64, bytecode: Option<u64>) -> u64 {
     let index = bytecode

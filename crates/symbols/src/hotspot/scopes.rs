@@ -100,7 +100,10 @@ fn scope_at(memory: Memory, layout: &Layout, tables: &Tables, offset: u64) -> Op
         let middle = (low + high) / 2;
         let mut bytes = vec![0; of.bytes];
         memory
-            .read(tables.pcs + middle * of.bytes as u64, &mut bytes)
+            .read(
+                tables.pcs.checked_add(middle * of.bytes as u64)?,
+                &mut bytes,
+            )
             .ok()?;
         // The first has -1, the last the largest number.
         let at = int(&bytes, of.pc)? as i32;

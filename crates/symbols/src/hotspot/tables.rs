@@ -56,11 +56,11 @@ impl Tables {
             }
             let of = pages.text(name)?;
             if types.contains(&of.as_str()) {
-                let field = pages.word(row + field_name?)?;
+                let field = pages.word(row.checked_add(field_name?)?)?;
                 let field = pages.text(field)?;
-                let is_static = pages.word(row + is_static?)? as u32 != 0;
+                let is_static = pages.word(row.checked_add(is_static?)?)? as u32 != 0;
                 let place = if is_static { address? } else { offset? };
-                let at = pages.word(row + place)?;
+                let at = pages.word(row.checked_add(place)?)?;
                 tables.fields.insert((of, field), Field { at, is_static });
             }
             row = row.checked_add(stride)?;
@@ -78,7 +78,8 @@ impl Tables {
             }
             let of = pages.text(name)?;
             if types.contains(&of.as_str()) {
-                tables.sizes.insert(of, pages.word(row + size)?);
+                let size = pages.word(row.checked_add(size)?)?;
+                tables.sizes.insert(of, size);
             }
             row = row.checked_add(stride)?;
         }
@@ -99,7 +100,7 @@ impl Tables {
 
     pub fn size(&self, of: &str) -> Option<usize> {
         let size = usize::try_from(*self.sizes.get(of)?).ok()?;
-        (size < 65_536).then_some(size)
+        (1..65_536).contains(&size).then_some(size)
     }
 
     fn field(&self, of: &str, field: &str) -> Option<Field> {
@@ -138,16 +139,16 @@ impl Pages {
 
     fn word(&mut self, address: u64) -> Option<u64> {
         let mut bytes = [0; 8];
-        for (byte, at) in bytes.iter_mut().zip(address..) {
-            *byte = self.byte(at)?;
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            *byte = self.byte(address.checked_add(at as u64)?)?;
         }
         Some(u64::from_le_bytes(bytes))
     }
 
     fn text(&mut self, address: u64) -> Option<String> {
         let mut text = String::new();
-        for at in (address..).take(NAME_MAX) {
-            match self.byte(at)? {
+        for at in 0..NAME_MAX as u64 {
+            match self.byte(address.checked_add(at)?)? {
                 0 => return Some(text),
                 byte => text.push(char::from(byte)),
             }

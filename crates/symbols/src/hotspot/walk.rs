@@ -25,6 +25,8 @@ pub struct HotSpot {
     memory: Memory,
     layout: Layout,
     known: HashMap<u64, Arc<Code>>,
+    /// Whether an address was that of a method.
+    methods: HashMap<u64, bool>,
     since: Instant,
 }
 
@@ -57,6 +59,7 @@ impl HotSpot {
             memory: Memory { pid },
             layout: Layout::of(pid)?,
             known: HashMap::new(),
+            methods: HashMap::new(),
             since: Instant::now(),
         })
     }
@@ -121,10 +124,11 @@ impl HotSpot {
         (caller.sp > at.sp).then_some(caller)
     }
 
-    fn interpreted(&self, fp: u64, read: &mut dyn FnMut(u64) -> Option<u64>) -> Option<u64> {
+    fn interpreted(&mut self, fp: u64, read: &mut dyn FnMut(u64) -> Option<u64>) -> Option<u64> {
         let method = read(fp.checked_sub(METHOD)?)?;
         let (memory, layout) = (self.memory, &self.layout);
-        if !is_method(memory, layout, method) {
+        let is_known = self.methods.entry(method);
+        if !*is_known.or_insert_with(|| is_method(memory, layout, method)) {
             return None;
         }
         let bytecode = fp.checked_sub(BYTECODE).and_then(read);
@@ -135,7 +139,11 @@ impl HotSpot {
     fn code(&mut self, at: State) -> Option<Arc<Code>> {
         if self.since.elapsed() > KNOWN_FOR || self.known.len() == KNOWN_MAX {
             self.known.clear();
+            self.methods.clear();
             self.since = Instant::now();
+        }
+        if self.methods.len() > KNOWN_MAX {
+            self.methods.clear();
         }
         let key = at.pc << 1 | u64::from(at.returns);
         if let Some(known) = self.known.get(&key) {

@@ -180,7 +180,8 @@ impl Case {
 fn stepped(case: &Case) -> Option<CauseVerdict> {
     let rss = case.rss?;
     let rise = rss.peak_late - rss.peak_early;
-    let came_back = rss.fall > rise / 2.0;
+    // A level, and no moment: half of it is left at the end.
+    let came_back = rss.fall > rise / 2.0 || rss.level < rss.peak_early + rise / 2.0;
     let is_a_step = rise > STEP_SHARE * rss.level.max(1.0) && rise > STEP_BYTES_MIN;
     if !is_a_step || came_back {
         return None;

@@ -126,6 +126,8 @@ pub struct CauseVerdict {
     pub limitations: Vec<String>,
     /// Too little was seen to judge growth, or why there is some.
     pub undecided: bool,
+    /// It names objects or tasks of a managed heap, and no native site.
+    pub by_objects: bool,
 }
 
 impl CauseVerdict {

@@ -15,6 +15,8 @@ use units::written::{bytes, counted};
 const MOST: f64 = 0.5;
 /// Below this share they are no part of it.
 const LITTLE: f64 = 0.2;
+/// Share of RSS that objects must have grown by to be the cause while RSS itself does not rise evenly.
+const BEFORE_SHARE: f64 = 0.03;
 /// Snapshots from which a growth is chance in 1 of 20 cases ([`memory::managed`]).
 const SNAPSHOTS_ENOUGH: usize = 9;
 /// Snapshots below which nothing is decided.
@@ -36,7 +38,7 @@ pub fn refined(case: &Case, first: CauseVerdict) -> CauseVerdict {
         return few_bytes(case, managed, first);
     }
     if all == 0.0 {
-        return before_rss(first, finding);
+        return before_rss(case, first, finding);
     }
     // Sites of allocations since the first snapshot have what is new alone, and a snapshot of V8's heap what is in use
     // alone, while its text makes RSS larger: that the heap grows is known from RSS.
@@ -58,14 +60,17 @@ pub fn refined(case: &Case, first: CauseVerdict) -> CauseVerdict {
     };
     CauseVerdict {
         undecided: finding.values < SNAPSHOTS_FEW && !is_known,
+        by_objects: true,
         ..verdict(finding.cause, confidence, finding.sentence, &finding.next)
     }
 }
 
 /// Objects that are in use become more, and RSS does not rise evenly with them: a heap has room for some time and takes
 /// more in steps. What is known of the objects is enough where nothing else grows.
-fn before_rss(first: CauseVerdict, finding: Finding) -> CauseVerdict {
-    if first.cause != Cause::Flat || finding.values < SNAPSHOTS_FEW {
+fn before_rss(case: &Case, first: CauseVerdict, finding: Finding) -> CauseVerdict {
+    let is_much = finding.bytes > BEFORE_SHARE * case.account.rss_bytes && !finding.by_part;
+    let is_seen = case.rss.is_some() && finding.values >= SNAPSHOTS_FEW;
+    if first.cause != Cause::Flat || !is_seen || !is_much {
         return beside(first, "RSS does not rise so far, and yet ", &finding);
     }
     let confidence = match (finding.is_certain, finding.values) {
@@ -74,7 +79,10 @@ fn before_rss(first: CauseVerdict, finding: Finding) -> CauseVerdict {
         (false, _) => 0.5,
     };
     let sentence = format!("{}; RSS follows in steps", finding.sentence);
-    verdict(finding.cause, confidence, sentence, &finding.next)
+    CauseVerdict {
+        by_objects: true,
+        ..verdict(finding.cause, confidence, sentence, &finding.next)
+    }
 }
 
 /// The objects are too few bytes to be the growth. Objects of libraries often own memory outside of the managed heap
@@ -107,8 +115,11 @@ fn without_objects(case: &Case, managed: &ManagedGrowth, first: CauseVerdict) ->
     {
         return read_too_rarely(managed, objects.values, first);
     }
-    let objects = managed.objects.filter(|_| is_guess && !managed.is_partial);
     let all = grown_bytes(case);
+    if let Some(verdict) = only_room(managed, all, &first) {
+        return verdict;
+    }
+    let objects = managed.objects.filter(|_| is_guess && !managed.is_partial);
     let Some(objects) = objects.filter(|objects| objects.grown < LITTLE * all) else {
         return first;
     };
@@ -123,6 +134,25 @@ fn without_objects(case: &Case, managed: &ManagedGrowth, first: CauseVerdict) ->
         case.restart
     );
     verdict(Cause::Blind, 0.7, sentence, &next)
+}
+
+/// V8's heap takes more from the system, and what is in use after each collection does not become more.
+fn only_room(managed: &ManagedGrowth, all: f64, first: &CauseVerdict) -> Option<CauseVerdict> {
+    const CONFIDENCE: f64 = 0.6;
+    let is_after_collections = managed.language == Language::JavaScript;
+    let used = managed.used.filter(|used| used.values >= SNAPSHOTS_FEW)?;
+    let is_room =
+        is_after_collections && first.cause == Cause::Managed && used.grown < LITTLE * all;
+    let sentence = format!(
+        "the {} heap takes {} more from the system, and what is in use after each collection stays at {}: room that \
+         the runtime keeps",
+        managed.language.word(),
+        bytes(all),
+        bytes(used.level)
+    );
+    let next = "nothing to do if it levels off, which a longer --duration shows; a lower --max-semi-space-size or \
+        --max-old-space-size makes the runtime keep less";
+    is_room.then(|| verdict(Cause::Flat, CONFIDENCE, sentence, next))
 }
 
 /// A large heap, or a busy machine: which types grow is not known yet, and more time would tell.

@@ -12,6 +12,7 @@ pub fn verdict(cause: Cause, confidence: f64, sentence: String, next_step: &str)
         next_step: next_step.to_owned(),
         limitations: Vec::new(),
         undecided: false,
+        by_objects: false,
     }
 }
 

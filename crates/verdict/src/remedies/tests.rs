@@ -39,6 +39,7 @@ fn of(cause: Cause, case: &Case) -> Vec<Candidate> {
         next_step: String::new(),
         limitations: Vec::new(),
         undecided: false,
+        by_objects: false,
     };
     let subject = Named {
         pid: 42,
@@ -141,6 +142,7 @@ fn what_is_undecided_has_one_command() {
         next_step: String::new(),
         limitations: Vec::new(),
         undecided: true,
+        by_objects: false,
     };
     let subject = Named {
         pid: 42,

@@ -15,13 +15,16 @@ use verdict::stall::worth_a_row;
 
 pub struct Answer {
     words: String,
-    /// A file beside it could not be written; the words are printed before that is said.
+    /// A file beside it could not be read or written; the words are printed before that is said.
     written: Result<()>,
 }
 
 impl Answer {
+    /// A file of requests that cannot be read, or says none, costs no finding: the rest is answered, and that is said
+    /// behind it.
+    ///
     /// # Errors
-    /// The file of requests cannot be read, or what it says is no request.
+    /// What the watch cost is not what was written down.
     pub fn of(
         args: &StallsArgs,
         analyser: &Analyser,
@@ -38,9 +41,13 @@ impl Answer {
             .map(|finding| named(finding, names, &closing.others))
             .collect();
         let checks = checks(analyser, closing, watched_ns, all - rows.len());
-        let slow =
-            args.extras
-                .requests(args, analyser, names, facts, closing, (&findings, &rows))?;
+        let asked = args
+            .extras
+            .requests(args, analyser, names, facts, closing, (&findings, &rows));
+        let (slow, unread) = match asked {
+            Ok(slow) => (slow, Ok(())),
+            Err(why) => (None, Err(why)),
+        };
         let words = match args.json {
             true => {
                 let mut value = json::render(&rows, &facts.mode, facts.pid, &checks);
@@ -61,11 +68,14 @@ impl Answer {
             }
         };
         let written = args.extras.write(analyser, names, facts.pid);
-        Ok(Answer { words, written })
+        Ok(Answer {
+            words,
+            written: unread.and(written),
+        })
     }
 
     /// # Errors
-    /// Nobody reads it, or a file beside it could not be written.
+    /// Nobody reads it, or a file beside it could not be read or written.
     pub fn print(self) -> Result<()> {
         conclude::print(&self.words)?;
         self.written

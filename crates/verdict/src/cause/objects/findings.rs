@@ -21,21 +21,25 @@ pub struct Finding {
     pub is_certain: bool,
     /// Snapshots that it is from.
     pub values: usize,
+    /// It is led by a part of the runtime's own memory, which a program that becomes warm fills too.
+    pub by_part: bool,
     pub sentence: String,
     pub next: String,
 }
 
 /// What explains most: objects, or the stacks of tasks.
 pub fn finding(managed: &ManagedGrowth) -> Option<Finding> {
-    let many = managed.tasks.iter().find(|tasks| is_many(tasks));
+    let mut all = managed.tasks.iter().filter(|tasks| is_many(tasks));
+    // Of several, those whose stacks hold what grows.
+    let holding = all.clone().find(|tasks| is_held_by(managed, tasks));
+    let many = holding.or(all.next());
     let tasks = many.map(|tasks| by_task(managed, tasks));
     let objects = by_type(managed)
         .or_else(|| by_site(managed))
         .or_else(|| by_root(managed));
     let objects = with_part(managed, objects);
     // What the stacks of the tasks hold goes with the tasks.
-    let mut all = managed.tasks.iter().filter(|tasks| is_many(tasks));
-    let is_theirs = all.any(|tasks| is_held_by(managed, tasks));
+    let is_theirs = holding.is_some();
     match (tasks, objects) {
         (Some(tasks), Some(objects)) if is_theirs => Some(Finding {
             bytes: tasks.bytes + objects.bytes,
@@ -58,10 +62,10 @@ fn with_part(managed: &ManagedGrowth, objects: Option<Finding>) -> Option<Findin
     let Some(objects) = objects else {
         return Some(part);
     };
-    let part_leads = leads(managed, &part, objects.bytes);
-    if !part_leads && part.bytes < LITTLE * objects.bytes {
+    if part.bytes < LITTLE * objects.bytes {
         return Some(objects);
     }
+    let part_leads = leads(managed, &part, objects.bytes);
     let (first, second) = if part_leads {
         (part, objects)
     } else {
@@ -128,6 +132,7 @@ fn by_type(managed: &ManagedGrowth) -> Option<Finding> {
         cause: if is_leak { Cause::Leak } else { Cause::Managed },
         bytes: managed.grown_bytes(),
         values: lead.bytes.values,
+        by_part: false,
         is_certain: own.is_some(),
         sentence: format!("{all}: {what}{kept}"),
         next: next_step(&lead.name, holder, user.as_ref()),
@@ -293,6 +298,7 @@ fn by_site(managed: &ManagedGrowth) -> Option<Finding> {
         cause: Cause::Managed,
         bytes: managed.grown_bytes(),
         values: site.bytes.values,
+        by_part: false,
         is_certain: true,
         sentence,
         next: format!("read {place}: find out what keeps its objects, and give that a bound"),
@@ -336,6 +342,7 @@ fn by_root(managed: &ManagedGrowth) -> Option<Finding> {
         cause: Cause::Managed,
         bytes: managed.grown_bytes(),
         values: of.bytes.values,
+        by_part: false,
         is_certain: true,
         sentence,
         next,
@@ -378,6 +385,7 @@ fn by_task(managed: &ManagedGrowth, tasks: &TaskGrowth) -> Finding {
         cause: Cause::Leak,
         bytes: each * all.grown,
         values: all.values,
+        by_part: false,
         is_certain: maker.is_some(),
         sentence: format!("a leak of {noun}: {what}"),
         next,

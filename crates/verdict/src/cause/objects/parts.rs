@@ -33,6 +33,7 @@ pub fn by_part(managed: &ManagedGrowth) -> Option<Finding> {
         bytes: rise.grown,
         is_certain: true,
         values: rise.values,
+        by_part: true,
         sentence: format!(
             "{what} grows by {} in {over_s:.0} s ({}){}",
             bytes(rise.grown),

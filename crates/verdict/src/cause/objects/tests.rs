@@ -353,3 +353,49 @@ fn class_metadata_comes_second_where_objects_make_the_heap_larger() {
         verdict.sentence
     );
 }
+
+#[test]
+fn room_that_v8_keeps_is_no_growth() {
+    let mut managed = ManagedGrowth {
+        language: Language::JavaScript,
+        objects: None,
+        used: Some(rise(18.0 * MIB, 0.1 * MIB)),
+        ..python(Vec::new())
+    };
+    let node = |managed: &ManagedGrowth| {
+        let mut case = case(7.6, managed.clone());
+        case.owner = Owner::Runtime(Runtime::Node);
+        judge(&case)
+    };
+    let verdict = node(&managed);
+    assert_eq!((verdict.cause, verdict.undecided), (Cause::Flat, false));
+    assert!(
+        verdict.sentence.contains("stays at 18.0 MiB"),
+        "{}",
+        verdict.sentence
+    );
+    managed.used = Some(rise(18.0 * MIB, 7.0 * MIB));
+    assert_eq!(node(&managed).cause, Cause::Managed);
+}
+
+#[test]
+fn a_small_part_is_not_named_beside_the_objects() {
+    let mut managed = java(0.0, 9.0);
+    managed.parts = vec![PartGrowth {
+        name: "code cache".to_owned(),
+        bytes: rise(3.0 * MIB, 0.04 * MIB),
+    }];
+    let verdict = judge(&case(9.0, managed));
+    assert!(
+        verdict
+            .sentence
+            .starts_with("Java objects grow by 9.00 MiB"),
+        "{}",
+        verdict.sentence
+    );
+    assert!(
+        !verdict.sentence.contains("code cache"),
+        "{}",
+        verdict.sentence
+    );
+}
