@@ -140,8 +140,7 @@ impl Jvm {
         let before = self.target.status();
         let recording = self.start_recording(counters, &listener, &mut stops)?;
         snapshot.cost.paused = stops.so_far()?;
-        let used = self.target.cpu().ok().zip(cpu);
-        snapshot.cost.cpu = used.map_or(Duration::ZERO, |(now, before)| now.saturating_sub(before));
+        snapshot.cost.cpu = self.cpu_since(cpu);
         if let Some(walk) = walk {
             self.pauses.measured(used_bytes, walk);
         }
@@ -155,6 +154,12 @@ impl Jvm {
             self.seen = Some(self.seen(used_bytes)?);
         }
         Ok(snapshot)
+    }
+
+    /// CPU time of the process since it had used so much; zero where one of the two is not known.
+    fn cpu_since(&self, before: Option<Duration>) -> Duration {
+        let used = self.target.cpu().ok().zip(before);
+        used.map_or(Duration::ZERO, |(now, before)| now.saturating_sub(before))
     }
 
     /// `None`: none is due, or what is left of the pause is too short.

@@ -35,8 +35,8 @@ pub fn find(graph: &Graph, types: &[String]) -> Vec<Holder> {
     types.iter().flat_map(of_type).collect()
 }
 
-/// Where a path begins for a reader: at the variable that the last container on it belongs to. What leads to a variable,
-/// timers and closures, is only how the search came there first.
+/// Where a path begins for a reader: at the variable that the last container on it belongs to. What leads to that
+/// variable, timers and closures, is only how the search came there first.
 fn anchor(path: &[String]) -> usize {
     let container = path.iter().rposition(|step| step.starts_with("[…]"));
     let before = &path[..container.unwrap_or(path.len())];

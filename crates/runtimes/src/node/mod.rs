@@ -45,7 +45,8 @@ const PAUSE_LEAST: Duration = Duration::from_millis(20);
 /// Of a full collection. Measured for small objects: 2 ms for a MiB (50 MB: 100 ms), 7 on two cores with a load of 8
 /// (200 MB: 1,350 ms).
 const COLLECTION_PER_MIB: Duration = Duration::from_millis(8);
-/// Of a heap snapshot. Measured for small objects, on two cores with a load of 8: 26 s for 64 MB; at rest, 2 s for 35 MB.
+/// Of a heap snapshot. Measured for small objects, on two cores with a load of 8: 26 s for 64 MB; at rest, 2 s for
+/// 35 MB.
 const SNAPSHOT_PER_MIB: Duration = Duration::from_millis(450);
 const SNAPSHOT_PER_MIB_MIN: Duration = Duration::from_millis(60);
 /// Beside a full collection of the same heap at the same load: 64 times as long under load, 30 times at rest.

@@ -1,12 +1,14 @@
 //! What the inside of a managed heap adds to the cause: the types, sites or tasks that grow, and what holds them.
 
+mod finding;
 mod findings;
 mod parts;
 
 use super::sentence::verdict;
 use super::{Case, Cause, CauseVerdict, GROWN_BYTES_MIN, GROWN_SHARE, Owner};
 use ::heap::memory_managers::Runtime;
-use findings::{Finding, finding};
+use finding::Finding;
+use findings::finding;
 use memory::managed::{ManagedGrowth, TypeGrowth};
 use runtimes::{Language, is_of_the_language};
 use units::written::{bytes, counted};

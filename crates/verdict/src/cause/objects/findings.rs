@@ -1,6 +1,7 @@
 //! What grows in a managed heap, as a sentence: by type, by allocation site, by variable, or by task.
 
 use super::super::Cause;
+use super::finding::Finding;
 use super::parts::{by_part, leads};
 use super::{LITTLE, MOST};
 use memory::brief::brief;
@@ -11,21 +12,6 @@ use units::written::{bytes, bytes_per_hour};
 /// Tasks that must have become more, and by this share of those before, to be named.
 const TASKS_MIN: f64 = 10.0;
 const TASKS_SHARE: f64 = 0.05;
-
-/// What grows in a managed heap, as a sentence.
-pub struct Finding {
-    pub cause: Cause,
-    /// What it explains of the growth.
-    pub bytes: f64,
-    /// What keeps the objects is known, or who starts the tasks.
-    pub is_certain: bool,
-    /// Snapshots that it is from.
-    pub values: usize,
-    /// It is led by a part of the runtime's own memory, which a program that becomes warm fills too.
-    pub by_part: bool,
-    pub sentence: String,
-    pub next: String,
-}
 
 /// What explains most: objects, or the stacks of tasks.
 pub fn finding(managed: &ManagedGrowth) -> Option<Finding> {

@@ -1,14 +1,14 @@
-//! Memory of a runtime beside its objects that grows: descriptions of classes, compiled code, what a JVM's native memory
-//! tracking counts.
+//! Memory of a runtime beside its objects that grows: descriptions of classes, compiled code, what a JVM's native
+//! memory tracking counts.
 
 use super::super::Cause;
 use super::MOST;
-use super::findings::Finding;
+use super::finding::Finding;
 use memory::managed::{ManagedGrowth, PartGrowth, Rise};
 use runtimes::HeapSize;
 use units::written::{bytes, bytes_per_hour};
 
-/// What the JVM counts elsewhere too: with the classes, the code, the threads; and the recording that is highwater's own.
+/// What the JVM counts elsewhere too: with the classes, the code, the threads; and the recording that is ours.
 const COUNTED_ELSEWHERE: [&str; 5] = [
     "native memory of Class",
     "native memory of Metaspace",
