@@ -121,6 +121,11 @@ fn without_objects(case: &Case, managed: &ManagedGrowth, first: CauseVerdict) ->
     if let Some(verdict) = only_room(managed, all, &first) {
         return verdict;
     }
+    let is_little = all < BEFORE_SHARE * case.account.rss_bytes;
+    let is_uncollected = managed.language == Language::Java && managed.objects.is_none();
+    if first.cause == Cause::Managed && is_little && is_uncollected {
+        return not_collected(first);
+    }
     let objects = managed.objects.filter(|_| is_guess && !managed.is_partial);
     let Some(objects) = objects.filter(|objects| objects.grown < LITTLE * all) else {
         return first;
@@ -155,6 +160,19 @@ fn only_room(managed: &ManagedGrowth, all: f64, first: &CauseVerdict) -> Option<
     let next = "nothing to do if it levels off, which a longer --duration shows; a lower --max-semi-space-size or \
         --max-old-space-size makes the runtime keep less";
     is_room.then(|| verdict(Cause::Flat, CONFIDENCE, sentence, next))
+}
+
+/// Between two collections every heap fills, and this one by little.
+fn not_collected(first: CauseVerdict) -> CauseVerdict {
+    let sentence = format!(
+        "{}; there was no collection in this time, before which dead objects look like any other",
+        first.sentence
+    );
+    let next = "observe for longer than its collections are apart (--duration)";
+    CauseVerdict {
+        undecided: true,
+        ..verdict(first.cause, 0.5, sentence, next)
+    }
 }
 
 /// A large heap, or a busy machine: which types grow is not known yet, and more time would tell.

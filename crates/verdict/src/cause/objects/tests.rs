@@ -399,3 +399,23 @@ fn a_small_part_is_not_named_beside_the_objects() {
         verdict.sentence
     );
 }
+
+#[test]
+fn a_heap_that_was_not_collected_may_fill_by_a_little() {
+    let uncollected = || ManagedGrowth {
+        objects: None,
+        types: Vec::new(),
+        parts: Vec::new(),
+        ..java(0.0, 9.0)
+    };
+    let jvm = |mib: f64| {
+        let mut case = case(mib, uncollected());
+        case.owner = Owner::Runtime(Runtime::Jvm);
+        judge(&case)
+    };
+    assert!(jvm(1.0).undecided, "{}", jvm(1.0).sentence);
+    assert_eq!(
+        (jvm(9.0).cause, jvm(9.0).undecided),
+        (Cause::Managed, false)
+    );
+}
