@@ -1,14 +1,14 @@
 //! What keeps the objects of a type alive: the paths of a sample of them, the most frequent first.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::addresses::AddressSet;
 use super::census::Census;
 use super::heap::Heap;
 use super::interpreters::{Interpreter, is_enabled};
 use super::names;
-use super::path::{GONE, Path, Paths};
-use super::reach::{Root, reach as search};
+use super::path::{BY_NATIVE_CODE, GONE, Path, Paths};
+use super::reach::{Reach, Root, reach as search};
 use super::size;
 use super::users::Users;
 use crate::{Holder, Kept};
@@ -22,6 +22,11 @@ const GROUPS_MAX: usize = 5;
 const SHARE_MIN: u64 = 20;
 /// New objects that are enough to leave the old ones out.
 const NEW_MIN: usize = 20;
+
+/// Objects that native code alone refers to, from which on they are no container of its own that fills: each was lost.
+const LOST_MIN: usize = 10;
+/// And one in so many of the objects that they hold.
+const LOST_SHARE: usize = 10;
 
 /// `known`: addresses of objects that were there before: what grows is among the others.
 pub fn holders(
@@ -65,10 +70,12 @@ pub fn holders(
             };
             *groups.entry(paths.path(*number)).or_default() += 1;
         }
+        let lost = held_by_native_code(again.as_ref().unwrap_or(&reach), sample);
         let groups = largest(groups, sample.len() as u64);
         let is_off = !interpreters.iter().all(|each| is_enabled(live, each.gc));
         let groups = groups.into_iter().map(|(path, objects)| match path.kept {
             Kept::Garbage if is_off => (Path::without_collector(), objects),
+            Kept::Path if are_lost(&path, lost, sample.len()) => (path.lost(lost), objects),
             _ => (path, objects),
         });
         found.extend(groups.map(|(path, objects)| {
@@ -85,6 +92,27 @@ pub fn holders(
         }));
     }
     found
+}
+
+/// How many different objects that only native code refers to hold these.
+fn held_by_native_code(reach: &Reach, sample: &[u32]) -> usize {
+    let first = |number: &u32| match reach.way(*number) {
+        (Some(Root::Native), way) if way.len() > 1 => way.first().copied(),
+        _ => None,
+    };
+    sample
+        .iter()
+        .filter_map(first)
+        .collect::<HashSet<u32>>()
+        .len()
+}
+
+fn are_lost(path: &Path, lost: usize, asked: usize) -> bool {
+    let is_natives = path
+        .steps
+        .first()
+        .is_some_and(|step| step.contains(BY_NATIVE_CODE));
+    is_natives && lost >= LOST_MIN && lost * LOST_SHARE >= asked
 }
 
 /// The largest groups: those of a share, and the first in any case.

@@ -19,6 +19,8 @@ const STEPS_MAX: usize = 12;
 /// The path of an object that was freed while the heap was read.
 pub const ONLY_CYCLES: &str = "only reference cycles keep them, until the next collection";
 pub const CYCLES_STAY: &str = "only reference cycles keep them, and the garbage collector is off";
+/// Behind the type of an object that only native code refers to.
+pub const BY_NATIVE_CODE: &str = ", which native code refers to";
 pub const GONE: &str = "not found again: freed while the heap was read";
 
 /// The last thing on a path that has a name.
@@ -40,6 +42,15 @@ pub struct Path {
 }
 
 impl Path {
+    /// Of objects that lie in many others of which native code lost the reference.
+    pub fn lost(mut self, holders: usize) -> Path {
+        self.kept = Kept::Native;
+        if let Some(first) = self.steps.first_mut() {
+            *first = format!("{holders} different objects hold them, each a {first}");
+        }
+        self
+    }
+
     /// Of objects in reference cycles that no collector will free.
     pub fn without_collector() -> Path {
         Path {
@@ -171,7 +182,7 @@ impl<'a> Paths<'a> {
             format!("(refcount {references}): a reference is held or was lost in native code");
         if first != target {
             let kind = self.describe(first);
-            return plain(vec![format!("{kind}, which native code refers to {lost}")]);
+            return plain(vec![format!("{kind}{BY_NATIVE_CODE} {lost}")]);
         }
         let step = match self.reach.inside(first) {
             0 => format!("no Python object refers to them {lost}"),

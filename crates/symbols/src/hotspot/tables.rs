@@ -35,11 +35,12 @@ impl Tables {
     ) -> Option<Tables> {
         let mut pages = Pages::of(memory);
         let value = |pages: &mut Pages, name: &str| pages.word(symbol(name)?);
+        let is_wide = |stride: &u64| (8..=4_096).contains(stride);
         let mut tables = Tables::default();
 
         let structs = |field: &str| format!("gHotSpotVMStructEntry{field}");
         let mut row = value(&mut pages, "gHotSpotVMStructs")?;
-        let stride = value(&mut pages, &structs("ArrayStride"))?;
+        let stride = value(&mut pages, &structs("ArrayStride")).filter(is_wide)?;
         let [type_name, field_name, is_static, offset, address] = [
             "TypeNameOffset",
             "FieldNameOffset",
@@ -68,7 +69,7 @@ impl Tables {
 
         let entry = |field: &str| format!("gHotSpotVMTypeEntry{field}");
         let mut row = value(&mut pages, "gHotSpotVMTypes")?;
-        let stride = value(&mut pages, &entry("ArrayStride"))?;
+        let stride = value(&mut pages, &entry("ArrayStride")).filter(is_wide)?;
         let type_name = value(&mut pages, &entry("TypeNameOffset"))?;
         let size = value(&mut pages, &entry("SizeOffset"))?;
         for _ in 0..ROWS_MAX {

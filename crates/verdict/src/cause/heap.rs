@@ -206,7 +206,7 @@ fn others(case: &Case, named_site: &Site) -> String {
 
 /// With two callers further out that are not wrappers themselves: which use of a function it is. Of a function of a
 /// dependency, the first caller outside of that package, and the program's own.
-fn placed(site: &Site) -> String {
+pub fn placed(site: &Site) -> String {
     let mut names: Vec<String> = first_of_each_package(&site.frames)
         .into_iter()
         .filter_map(caller)

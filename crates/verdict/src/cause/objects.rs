@@ -5,7 +5,7 @@ mod findings;
 mod parts;
 
 use super::sentence::verdict;
-use super::{Case, Cause, CauseVerdict, GROWN_BYTES_MIN, GROWN_SHARE, Owner};
+use super::{Case, Cause, CauseVerdict, GROWN_BYTES_MIN, GROWN_SHARE, Owner, heap};
 use ::heap::memory_managers::Runtime;
 use finding::Finding;
 use findings::finding;
@@ -51,7 +51,12 @@ pub fn refined(case: &Case, first: CauseVerdict) -> CauseVerdict {
         return beside(first, "beside it ", &finding);
     }
     if names_a_site(case, &first) {
-        return beside(first, "", &finding);
+        // What looks used from outside is lost, by the references that Python counts.
+        let is_lost = finding.cause == Cause::Leak && finding.values >= SNAPSHOTS_FEW;
+        return match first.cause == Cause::Filling && is_lost {
+            true => lost_at_a_site(case, finding),
+            false => beside(first, "", &finding),
+        };
     }
     let confidence = match (finding.is_certain, finding.values) {
         (true, SNAPSHOTS_ENOUGH..) => 0.9,
@@ -64,6 +69,16 @@ pub fn refined(case: &Case, first: CauseVerdict) -> CauseVerdict {
         undecided: finding.values < SNAPSHOTS_FEW && !is_known,
         by_objects: true,
         ..verdict(finding.cause, confidence, finding.sentence, &finding.next)
+    }
+}
+
+/// References that native code lost, and the native site that makes the blocks.
+fn lost_at_a_site(case: &Case, finding: Finding) -> CauseVerdict {
+    let place = case.sites.first().map_or_else(String::new, heap::placed);
+    let sentence = format!("{}; their blocks are made at {place}", finding.sentence);
+    CauseVerdict {
+        by_objects: true,
+        ..verdict(Cause::Leak, 0.9, sentence, &finding.next)
     }
 }
 

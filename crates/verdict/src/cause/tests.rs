@@ -52,7 +52,7 @@ fn case(growths: &[(Part, f64)]) -> Case {
     }
 }
 
-fn site(name: &str, freed_share: f64, lost: Option<(usize, usize)>) -> Site {
+pub(super) fn site(name: &str, freed_share: f64, lost: Option<(usize, usize)>) -> Site {
     Site {
         frames: vec![Frame {
             function: Some(name.into()),

@@ -419,3 +419,28 @@ fn a_heap_that_was_not_collected_may_fill_by_a_little() {
         (Cause::Managed, false)
     );
 }
+
+#[test]
+fn references_that_native_code_lost_are_a_leak_though_the_blocks_look_used() {
+    let mut managed = python(vec![of_type("orders.Order", 9_000.0, 9.0)]);
+    managed.holders = vec![Holder {
+        kept: Kept::Native,
+        ..held(
+            &["120 different objects hold them, each a dict"],
+            &["fast.so"],
+        )
+    }];
+    let mut case = case(10.0, managed);
+    case.sites = vec![super::super::tests::site("Handler::key", 0.0, None)];
+    let filling = super::super::sentence::verdict(Cause::Filling, 0.8, "it fills".to_owned(), "");
+    let verdict = refined(&case, filling);
+    assert_eq!((verdict.cause, verdict.by_objects), (Cause::Leak, true));
+    for words in ["each a dict", "made at Handler::key"] {
+        assert!(verdict.sentence.contains(words), "{}", verdict.sentence);
+    }
+    assert!(
+        verdict.next_step.contains("fast.so"),
+        "{}",
+        verdict.next_step
+    );
+}
