@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use runtimes::cpython::{self, CPython};
-use runtimes::{Holder, Limits, ManagedHeap, Snapshot, Touch};
+use runtimes::{Holder, Kept, Limits, ManagedHeap, Snapshot, Touch};
 use testkit::{python as interpreter, skipped};
 
 const LIMITS: Limits = Limits {
@@ -270,6 +270,35 @@ fn check_waiting(python: &PathBuf) {
     assert_eq!(program.ask(), "200");
 }
 
+/// Native code that loses a reference for each object, and native code that keeps one table.
+fn check_lost(python: &PathBuf) {
+    let (program, _) = Program::start(python, "lost.py");
+    let mut heap = cpython::open(program.child.id()).unwrap().unwrap();
+    heap.snapshot(&LIMITS).unwrap();
+    let types = ["__main__.Value".to_owned(), "__main__.Kept".to_owned()];
+    let found = heap.holders(&types, &LIMITS);
+    let of = |name: &str| {
+        found
+            .iter()
+            .find(|holder| holder.type_name == name)
+            .unwrap()
+    };
+    let (lost, kept) = (of("__main__.Value"), of("__main__.Kept"));
+    assert_eq!(
+        (lost.kept, kept.kept),
+        (Kept::Native, Kept::Path),
+        "{found:?}"
+    );
+    assert!(
+        lost.path[0].contains("different objects hold them, each a dict"),
+        "{lost:?}"
+    );
+    assert!(
+        kept.path[0].starts_with("dict, which native code refers to"),
+        "{kept:?}"
+    );
+}
+
 fn with(minor: u8, check: impl Fn(&PathBuf)) {
     match interpreter(minor) {
         Some(python) => check(&python),
@@ -306,6 +335,13 @@ versions! {
     12: kinds_of_objects_in_3_12, while_3_12_is_busy, frames_in_3_12;
     13: kinds_of_objects_in_3_13, while_3_13_is_busy, frames_in_3_13;
     14: kinds_of_objects_in_3_14, while_3_14_is_busy, frames_in_3_14;
+}
+
+#[test]
+fn what_native_code_lost_is_no_table_that_it_keeps() {
+    for minor in 8..=14 {
+        with(minor, check_lost);
+    }
 }
 
 /// An interpreter that is linked into the program and stripped, as Debian has it.
