@@ -421,7 +421,7 @@ fn a_heap_that_was_not_collected_may_fill_by_a_little() {
 }
 
 #[test]
-fn references_that_native_code_lost_are_a_leak_though_the_blocks_look_used() {
+fn references_that_native_code_lost_are_a_leak_though_pointers_remain() {
     let mut managed = python(vec![of_type("orders.Order", 9_000.0, 9.0)]);
     managed.holders = vec![Holder {
         kept: Kept::Native,
