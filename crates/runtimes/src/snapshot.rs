@@ -121,6 +121,8 @@ pub struct HeapSize {
     pub others: Vec<(String, u64)>,
     /// Collections since the start.
     pub collections: Option<u64>,
+    /// A full collection came just before: nothing of the used bytes is dead.
+    pub is_collected: bool,
 }
 
 impl HeapSize {

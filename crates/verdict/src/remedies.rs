@@ -116,7 +116,7 @@ pub fn candidates(case: &Case, verdict: &CauseVerdict, subject: Named<'_>) -> Ve
 fn by_objects(case: &Case, verdict: &CauseVerdict, subject: Named<'_>) -> Vec<Candidate> {
     let fix = Candidate {
         action: verdict.next_step.clone(),
-        predicted: "the objects that the verdict names become no more".to_owned(),
+        predicted: "stops the growth that the verdict names".to_owned(),
         effect: None,
         source: Source::Account,
         command: Some(again(case, subject, case.observed_s)),

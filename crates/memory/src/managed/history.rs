@@ -110,6 +110,11 @@ impl HeapHistory {
             used: rise(&of_all(judged, |snapshot| {
                 Some(snapshot.heap.as_ref()?.used_bytes as f64)
             })),
+            live: rise(&of_all(judged, |snapshot| {
+                let heap = snapshot.heap.as_ref().filter(|heap| heap.is_collected)?;
+                Some(heap.used_bytes as f64)
+            })),
+            collections: collections(judged),
             committed: rise(&of_all(judged, |snapshot| {
                 Some(snapshot.heap.as_ref()?.committed_bytes? as f64)
             })),
@@ -134,10 +139,7 @@ impl HeapHistory {
         let mut all: Vec<String> = Vec::new();
         for (_, snapshot) in self.snapshots.iter().rev() {
             for sentence in &snapshot.missing {
-                // How long it would take is another number each time.
-                let words = |of: &str| of.split(" for up to ").next().map(str::to_owned);
-                let is_known = all.iter().any(|known| words(known) == words(sentence));
-                if all.len() < MISSING_MAX && !is_known {
+                if all.len() < MISSING_MAX && !all.contains(sentence) {
                     all.push(sentence.clone());
                 }
             }
@@ -186,6 +188,12 @@ impl<'a, R> Course<'a, R> {
         let value = |(at_s, row): &(f64, Option<&R>)| (*at_s, row.map_or(0.0, &quantity));
         rise(&self.at.iter().map(value).collect::<Values>())
     }
+}
+
+fn collections(snapshots: &Snapshots) -> Option<u64> {
+    let count = |at: &&(f64, Snapshot)| at.1.heap.as_ref()?.collections;
+    let first = snapshots.first().and_then(count)?;
+    snapshots.last().and_then(count)?.checked_sub(first)
 }
 
 /// A part that a snapshot could not read is no part of that snapshot: it is not zero.

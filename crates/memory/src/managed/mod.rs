@@ -26,6 +26,10 @@ pub struct ManagedGrowth {
     pub objects: Option<Rise>,
     /// Objects in use by the runtime's own count, dead ones that are not collected yet included.
     pub used: Option<Rise>,
+    /// The same in snapshots that a full collection came just before.
+    pub live: Option<Rise>,
+    /// Collections between the first snapshot and the last; `None`: the runtime does not count them.
+    pub collections: Option<u64>,
     /// What the runtime has from the system for the objects.
     pub committed: Option<Rise>,
     /// Other memory of the runtime's own that grows (class metadata, compiled code), the largest growth first.

@@ -46,7 +46,7 @@ pub fn text(managed: &ManagedGrowth, out: &mut String) {
     let kept = match managed.memory_bytes {
         0 => String::new(),
         taken => format!(
-            ", and keeps {} that it took when the recording began",
+            ", and keeps {} that it took when the recording started",
             bytes(taken as f64)
         ),
     };

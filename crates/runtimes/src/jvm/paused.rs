@@ -146,14 +146,30 @@ impl Jvm {
         }
         self.seen = Some(seen);
         if let Some(recording) = recording {
-            self.record(recording);
-            if let (Ok(before), Ok(now)) = (before, self.target.status()) {
-                snapshot.cost.memory_bytes = now.rss_bytes.saturating_sub(before.rss_bytes);
-            }
-            // The start of a recording may end with a collection, which is no reason to list types.
-            self.seen = Some(self.seen(used_bytes)?);
+            self.keep(recording, before.ok(), used_bytes, &mut snapshot)?;
         }
         Ok(snapshot)
+    }
+
+    /// Of a recording that started just now: what it took since `before`, and the collections that came with it.
+    fn keep(
+        &mut self,
+        recording: Result<Recording, Error>,
+        before: Option<Status>,
+        used_bytes: u64,
+        snapshot: &mut Snapshot,
+    ) -> Result<(), Error> {
+        self.record(recording);
+        if let (Some(before), Ok(now)) = (before, self.target.status()) {
+            snapshot.cost.memory_bytes = now.rss_bytes.saturating_sub(before.rss_bytes);
+        }
+        // The start may end with a collection, which is no reason to list types, and none of the program's.
+        let seen = self.seen(used_bytes)?;
+        self.seen = Some(seen);
+        if let Some(heap) = &mut snapshot.heap {
+            heap.collections = seen.collections.or(heap.collections);
+        }
+        Ok(())
     }
 
     /// CPU time of the process since it had used so much; zero where one of the two is not known.

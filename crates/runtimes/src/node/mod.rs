@@ -97,7 +97,11 @@ impl Node {
         self.inspector.renew()?;
         let mut snapshot = Snapshot::default();
         let live = self.read_sites(&mut snapshot, &size, limits, until)?;
-        let size = live.unwrap_or(size);
+        let is_collected = live.is_some();
+        let size = HeapSize {
+            is_collected,
+            ..live.unwrap_or(size)
+        };
         self.read_types(&mut snapshot, &size, limits, until)?;
         snapshot.heap = Some(size);
         Ok(snapshot)
@@ -201,7 +205,8 @@ impl Node {
         let pause = pause_of(size.used_bytes, per_mib);
         if pause > allowed {
             return Some(format!(
-                "objects by type: they need a heap snapshot, which stops the program for up to {pause:?}"
+                "objects by type: they need a heap snapshot, which stops the program for up to {:?}",
+                rounded(pause)
             ));
         }
         // One that is given up would stop the program all the same.
@@ -231,6 +236,18 @@ fn unusable(why: Unusable) -> &'static str {
 
 fn left(until: Instant) -> Duration {
     until.saturating_duration_since(Instant::now())
+}
+
+/// Up to one, two or five times a power of ten of milliseconds: what to allow, and the same words for similar heaps.
+fn rounded(pause: Duration) -> Duration {
+    let mut step = 1;
+    loop {
+        let ends = [step, 2 * step, 5 * step].map(Duration::from_millis);
+        if let Some(end) = ends.into_iter().find(|end| *end >= pause) {
+            return end;
+        }
+        step *= 10;
+    }
 }
 
 fn pause_of(bytes: u64, per_mib: Duration) -> Duration {

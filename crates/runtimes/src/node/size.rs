@@ -66,6 +66,6 @@ fn sizes(figures: Figures) -> HeapSize {
         limit_bytes: Some(figures.limit),
         idle_bytes: Some(figures.committed.saturating_sub(figures.used)),
         others,
-        collections: None,
+        ..HeapSize::default()
     }
 }

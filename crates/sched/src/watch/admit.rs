@@ -68,7 +68,9 @@ impl Watch {
         if self.threads.len() != before || std::mem::take(&mut self.stale) {
             self.stacks.reload();
             self.find_python();
-            self.find_java();
+            if self.stacks.reads_java() {
+                self.places.reads_java();
+            }
             // What had no name may have one now.
             self.releases.clear();
         }

@@ -20,13 +20,6 @@ impl Watch {
         }
     }
 
-    /// Whether stacks have methods of Java.
-    pub(super) fn find_java(&mut self) {
-        if self.stacks.reads_java() {
-            self.places.reads_java();
-        }
-    }
-
     /// Of a sample of the clock.
     pub(super) fn add_sampled_python(&mut self, sample: &Sample<'_>, addresses: &mut Vec<u64>) {
         let Source::Ebpf(ebpf) = &mut self.source else {

@@ -82,7 +82,15 @@ impl HotSpot {
                 .iter()
                 .map(|(method, index)| tagged(*method, *index)),
         );
-        let by_fp = |fp: u64| (fp.checked_add(8), fp.checked_add(16));
+        let by_frame_pointer = |sp, read: &mut dyn FnMut(u64) -> Option<u64>| {
+            let (pc, fp) = (read(at.fp.checked_add(8)?)?, read(at.fp)?);
+            Some(State {
+                pc,
+                sp,
+                fp,
+                returns: true,
+            })
+        };
         let caller = match code.kind {
             Kind::Compiled | Kind::Runtime if code.has_frame => {
                 let sp = at.sp.checked_add(code.frame_bytes)?;
@@ -95,23 +103,10 @@ impl HotSpot {
             }
             Kind::Interpreter => {
                 frames.extend(self.interpreted(at.fp, read));
-                let (returned, _) = by_fp(at.fp);
-                State {
-                    pc: read(returned?)?,
-                    sp: read(at.fp.checked_sub(SENDER_SP)?)?,
-                    fp: read(at.fp)?,
-                    returns: true,
-                }
+                let sp = read(at.fp.checked_sub(SENDER_SP)?)?;
+                by_frame_pointer(sp, read)?
             }
-            Kind::Stub => {
-                let (returned, sp) = by_fp(at.fp);
-                State {
-                    pc: read(returned?)?,
-                    sp: sp?,
-                    fp: read(at.fp)?,
-                    returns: true,
-                }
-            }
+            Kind::Stub => by_frame_pointer(at.fp.checked_add(16)?, read)?,
             // The return address is on top.
             _ => State {
                 pc: read(at.sp)?,

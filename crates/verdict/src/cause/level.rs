@@ -187,8 +187,8 @@ fn stepped(case: &Case) -> Option<CauseVerdict> {
         return None;
     }
     let sentence = format!(
-        "undecided: RSS rose by {} in the second half of {:.0} s, to {}, and has not come back: one step tells \
-         nothing of the next",
+        "undecided: RSS rose by {} in the second half of {:.0} s, to {}, and has not come back: one step does \
+         not show whether another follows",
         bytes(rise),
         case.observed_s,
         bytes(rss.peak_late)

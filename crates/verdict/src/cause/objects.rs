@@ -10,7 +10,7 @@ use ::heap::memory_managers::Runtime;
 use finding::Finding;
 use findings::finding;
 use memory::managed::{ManagedGrowth, TypeGrowth};
-use runtimes::{Language, is_of_the_language};
+use runtimes::is_of_the_language;
 use units::written::{bytes, counted};
 
 /// Share of the process's growth that the objects must explain to be its cause.
@@ -44,9 +44,7 @@ pub fn refined(case: &Case, first: CauseVerdict) -> CauseVerdict {
     }
     // Sites of allocations since the first snapshot have what is new alone, and a snapshot of V8's heap what is in use
     // alone, while its text makes RSS larger: that the heap grows is known from RSS.
-    let is_known = managed.language == Language::JavaScript
-        && first.cause == Cause::Managed
-        && !first.undecided;
+    let is_known = managed.live.is_some() && first.cause == Cause::Managed && !first.undecided;
     if finding.bytes < MOST * all && !is_known {
         return beside(first, "beside it ", &finding);
     }
@@ -75,7 +73,10 @@ pub fn refined(case: &Case, first: CauseVerdict) -> CauseVerdict {
 /// References that native code lost, and the native site that makes the blocks.
 fn lost_at_a_site(case: &Case, finding: Finding) -> CauseVerdict {
     let place = case.sites.first().map_or_else(String::new, heap::placed);
-    let sentence = format!("{}; their blocks are made at {place}", finding.sentence);
+    let sentence = format!(
+        "{}; their blocks are allocated at {place}",
+        finding.sentence
+    );
     CauseVerdict {
         by_objects: true,
         ..verdict(Cause::Leak, 0.9, sentence, &finding.next)
@@ -137,7 +138,7 @@ fn without_objects(case: &Case, managed: &ManagedGrowth, first: CauseVerdict) ->
         return verdict;
     }
     let is_little = all < BEFORE_SHARE * case.account.rss_bytes;
-    let is_uncollected = managed.language == Language::Java && managed.objects.is_none();
+    let is_uncollected = managed.collections == Some(0) && managed.objects.is_none();
     if first.cause == Cause::Managed && is_little && is_uncollected {
         return not_collected(first);
     }
@@ -158,19 +159,17 @@ fn without_objects(case: &Case, managed: &ManagedGrowth, first: CauseVerdict) ->
     verdict(Cause::Blind, 0.7, sentence, &next)
 }
 
-/// V8's heap takes more from the system, and what is in use after each collection does not become more.
+/// The heap takes more from the system, and what is in use after each collection does not become more.
 fn only_room(managed: &ManagedGrowth, all: f64, first: &CauseVerdict) -> Option<CauseVerdict> {
     const CONFIDENCE: f64 = 0.6;
-    let is_after_collections = managed.language == Language::JavaScript;
-    let used = managed.used.filter(|used| used.values >= SNAPSHOTS_FEW)?;
-    let is_room =
-        is_after_collections && first.cause == Cause::Managed && used.grown < LITTLE * all;
+    let live = managed.live.filter(|live| live.values >= SNAPSHOTS_FEW)?;
+    let is_room = first.cause == Cause::Managed && live.grown < LITTLE * all;
     let sentence = format!(
         "the {} heap takes {} more from the system, and what is in use after each collection stays at {}: room that \
          the runtime keeps",
         managed.language.word(),
         bytes(all),
-        bytes(used.level)
+        bytes(live.level)
     );
     let next = "nothing to do if it levels off, which a longer --duration shows; a lower --max-semi-space-size or \
         --max-old-space-size makes the runtime keep less";

@@ -111,7 +111,7 @@ fn by_type(managed: &ManagedGrowth) -> Option<Finding> {
     let what = become_more(lead);
     let (mut kept, user) = holder.map_or_else(Default::default, kept_by);
     if let (None, Some(holder)) = (own, holder) {
-        kept = format!("; {} beside them{kept}", holder.type_name);
+        kept = format!("; {} objects, which grow with them{kept}", holder.type_name);
     }
     let is_leak = holder.is_some_and(|holder| matches!(holder.kept, Kept::Native | Kept::Cycle));
     Some(Finding {

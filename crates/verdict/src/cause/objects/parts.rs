@@ -64,7 +64,7 @@ fn of_classes(managed: &ManagedGrowth, part: &PartGrowth) -> (String, String) {
     });
     let what = format!("the JVM's class metadata (metaspace){of}");
     let next = "find what makes these classes (compiled expressions, scripts, proxies, a deployment) and what keeps \
-                them or their class loader: a class is freed with its loader alone";
+                them or their class loader: classes are freed only together with their loader";
     (what, next.to_owned())
 }
 
