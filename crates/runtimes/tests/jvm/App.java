@@ -7,7 +7,7 @@ import java.util.concurrent.Executors;
 
 /**
  * A map that grows and thread pools that nobody shuts down, by command:
- * `sessions N`, `pools N`; `collect N` collects N times; `end` ends it.
+ * `sessions N`, `pools N`, `garbage N` (objects of 1 KiB that nothing holds); `collect N` collects N times; `end` ends it.
  */
 public class App {
     static final class Session {
@@ -21,6 +21,8 @@ public class App {
 
     static final Map<Long, Session> SESSIONS = new HashMap<>();
 
+    static byte[] garbage;
+
     static void await() throws Exception {
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in));
         for (String line = commands.readLine(); line != null && !line.equals("end"); line = commands.readLine()) {
@@ -32,6 +34,8 @@ public class App {
                     SESSIONS.put(id, new Session(id));
                 } else if (words[0].equals("collect")) {
                     System.gc();
+                } else if (words[0].equals("garbage")) {
+                    garbage = new byte[1008];
                 } else {
                     ExecutorService pool = Executors.newFixedThreadPool(1);
                     pool.submit(() -> 1).get();
