@@ -17,7 +17,7 @@ use super::calls::Calls;
 use super::probe::{LoadedObject, python_number};
 use super::smaps::Area;
 use ::symbols::frame::{Frame, JAVA_MODULE, PYTHON_MODULE};
-use ::symbols::hotspot::{JavaMethods, is_java};
+use ::symbols::managed::{ManagedNames, is_managed};
 use ::symbols::python::{self, functions::PythonFunctions};
 use symbols::debug_files::{Readable, readable};
 use symbols::demangle::demangled;
@@ -64,7 +64,7 @@ pub struct Symbols {
     /// Files with the symbols of those that were stripped of them.
     separate: HashMap<PathBuf, Option<Arc<Separate>>>,
     python: PythonFunctions,
-    java: JavaMethods,
+    managed: ManagedNames,
     /// Frames of Python that were named when their stacks were sampled.
     pub python_frames: Arc<Vec<Frame>>,
     /// Modules for which the lookup failed as a whole: stripped of everything, or out of reach.
@@ -97,7 +97,7 @@ impl Symbols {
             files: HashMap::new(),
             separate: HashMap::new(),
             python: PythonFunctions::default(),
-            java: JavaMethods::default(),
+            managed: ManagedNames::default(),
             python_frames: Arc::default(),
             without_symbols: Vec::new(),
         }
@@ -145,8 +145,8 @@ impl Symbols {
         // Where the function begins that the next one called.
         let mut called = None;
         for (index, &address) in addresses.iter().enumerate() {
-            if is_java(address) {
-                frames.push(self.java_method(address));
+            if is_managed(address) {
+                frames.push(self.managed_function(address));
                 called = None;
                 continue;
             }
@@ -168,9 +168,9 @@ impl Symbols {
     }
 
     /// One frame for each, named or not: addresses and frames go together.
-    fn java_method(&mut self, address: u64) -> Frame {
+    fn managed_function(&mut self, address: u64) -> Frame {
         let pid = u32::try_from(self.pid).ok();
-        let named = pid.and_then(|pid| self.java.at(pid, address));
+        let named = pid.and_then(|pid| self.managed.at(pid, address));
         named.unwrap_or_else(|| Frame {
             module: JAVA_MODULE.to_owned(),
             ..Frame::default()

@@ -6,9 +6,10 @@
 
 use heap::linked::functions::is_family;
 use heap::symbols::evaluates;
-use symbols::frame::{Frame, JAVA_MODULE, PYTHON_MODULE};
+use symbols::frame::{Frame, JAVA_MODULE, JAVASCRIPT_MODULE, PYTHON_MODULE};
 use symbols::hotspot::{in_platform, is_jvm};
 use symbols::standard_library::in_standard_library;
+use symbols::v8::{is_nodes_own, is_runtime};
 
 /// Whole names, in C.
 const NAMES: &[&str] = &[
@@ -242,7 +243,8 @@ pub fn leading(frames: &[Frame]) -> usize {
     let managed = frames.iter().position(Frame::is_managed);
     let python = managed.unwrap_or_else(|| extension(frames));
     let by_python = is_called_by_python(&frames[..python]);
-    let of_jvm = |frame: &Frame| managed.is_some() && is_jvm(&frame.module);
+    let is_runtimes = |path: &str| is_jvm(path) || is_runtime(path);
+    let of_runtime = |frame: &Frame| managed.is_some() && is_runtimes(&frame.module);
     let inside_new = inside_operator_new(frames);
     let passes_on = |index: usize| {
         let frame = &frames[index];
@@ -250,7 +252,7 @@ pub fn leading(frames: &[Frame]) -> usize {
             return true;
         }
         // A runtime only does what a function further out says that it runs, or an extension that calls it.
-        if index < python && (by_python || in_interpreter(frame) || of_jvm(frame)) {
+        if index < python && (by_python || in_interpreter(frame) || of_runtime(frame)) {
             return true;
         }
         // Of an inlined function only the short name may be known: then it is what it lies in.
@@ -324,6 +326,9 @@ pub fn is_wrapper(frame: &Frame) -> bool {
     };
     if frame.module == JAVA_MODULE {
         return in_platform(name);
+    }
+    if frame.module == JAVASCRIPT_MODULE {
+        return frame.file.as_deref().is_none_or(is_nodes_own);
     }
     let path = path_of(name);
     // A Rust program's global allocator, whatever its type.

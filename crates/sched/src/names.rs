@@ -23,6 +23,7 @@ use symbols::package::{STANDARD_LIBRARY, package_of};
 use symbols::perf_map::{Ignored, open_perf_map};
 use symbols::python::is_interpreter;
 use symbols::standard_library::{in_standard_library, is_system_library};
+use symbols::v8::is_runtime;
 
 /// Names with more letters are told without their types.
 const NAME_LONG: usize = 60;
@@ -183,8 +184,8 @@ fn frames(address: u64, symbol: &Symbolized) -> Vec<Frame> {
     };
     let path = symbol.module.as_deref().map(Path::new);
     let path_text = path.map(Path::to_string_lossy).unwrap_or_default();
-    let interpreter =
-        is_interpreter(&path_text) || is_jvm(&path_text) || is_system_library(&path_text);
+    let is_of_runtime = [is_interpreter, is_jvm, is_runtime, is_system_library];
+    let interpreter = is_of_runtime.iter().any(|is_one| is_one(&path_text));
     let module = path
         .and_then(Path::file_name)
         .map(|name| name.to_string_lossy().into_owned())

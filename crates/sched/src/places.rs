@@ -10,18 +10,21 @@ pub use crate::stack::{Frame, Stack};
 use crate::stack::{is_allocation, is_locking};
 use abi::PYTHON_CODE;
 use symbols::frame::{JAVA_MODULE, PYTHON_MODULE};
-use symbols::hotspot::{JavaMethods, in_platform, is_java, own_project, project, without_place};
+use symbols::hotspot::{in_platform, own_project, project};
+use symbols::managed::{ManagedNames, is_managed, without_place};
 use symbols::perf_map::Ignored;
 use symbols::python::functions::PythonFunctions;
 use symbols::python::{evaluates, in_standard_library};
+use symbols::v8::is_nodes_own;
 
 /// Different stacks kept; further ones have no names, and are counted.
 const STACKS_MAX: usize = 20_000;
 const TEXTS_MAX: usize = 20_000;
 
-struct Java {
-    methods: JavaMethods,
-    /// Of the program's own classes, where it is known.
+/// Functions that a runtime runs.
+struct Managed {
+    names: ManagedNames,
+    /// Of the program's own classes of Java, where it is known.
     project: Option<String>,
 }
 
@@ -34,8 +37,8 @@ pub struct Places {
     pub ignored_perf_map: Option<Ignored>,
     /// Where its functions are read: those stand in stacks behind the addresses, with [`PYTHON_CODE`].
     python: Option<PythonFunctions>,
-    /// Of a JVM: its methods stand among the addresses ([`symbols::hotspot::JAVA_METHOD`]).
-    java: Option<Java>,
+    /// Of a JVM or a V8: their functions stand among the addresses ([`symbols::managed`]).
+    managed: Option<Managed>,
     names: HashMap<u64, Vec<Frame>>,
     stacks: Vec<Stack>,
     stack_ids: HashMap<Rc<[u64]>, StackId>,
@@ -58,7 +61,7 @@ impl Places {
             named_cpu_ns: 0,
             ignored_perf_map: None,
             python: None,
-            java: None,
+            managed: None,
             names: HashMap::new(),
             stacks: vec![Stack::default()],
             stack_ids: HashMap::new(),
@@ -78,11 +81,11 @@ impl Places {
         self.names.clear();
     }
 
-    /// From now on stacks have methods of Java too.
-    pub fn reads_java(&mut self) {
-        if self.java.is_none() {
-            self.java = Some(Java {
-                methods: JavaMethods::default(),
+    /// From now on stacks have functions of Java or JavaScript too.
+    pub fn reads_managed(&mut self) {
+        if self.managed.is_none() {
+            self.managed = Some(Managed {
+                names: ManagedNames::default(),
                 project: own_project(self.pid),
             });
             self.names.clear();
@@ -246,20 +249,20 @@ impl Places {
         if fresh.is_empty() {
             return;
         }
-        let (java, fresh): (Vec<u64>, Vec<u64>) =
-            fresh.into_iter().partition(|address| is_java(*address));
-        for address in java {
+        let (managed, fresh): (Vec<u64>, Vec<u64>) =
+            fresh.into_iter().partition(|address| is_managed(*address));
+        for address in managed {
             let named = self
-                .java
+                .managed
                 .as_mut()
-                .and_then(|java| java.frame(self.pid, address));
+                .and_then(|managed| managed.frame(self.pid, address));
             self.names.insert(address, named.into_iter().collect());
         }
         let answer = self.shared.of(self.pid, &fresh);
         self.named_cpu_ns += answer.cpu_ns;
         self.ignored_perf_map = answer.ignored_perf_map;
         let mut named = answer.frames;
-        if self.python.is_none() && self.java.is_none() {
+        if self.python.is_none() && self.managed.is_none() {
             let all = named.iter_mut().flatten();
             all.for_each(|frame| frame.interpreter = false);
         }
@@ -267,17 +270,26 @@ impl Places {
     }
 }
 
-impl Java {
+impl Managed {
     fn frame(&mut self, pid: u32, address: u64) -> Option<Frame> {
-        let name = self.methods.at(pid, address)?.function?;
-        let of = project(&name).filter(|of| self.project.as_deref() != Some(of));
+        let found = self.names.at(pid, address)?;
+        let name = found.function?;
+        let (package, borrowed) = match (found.module == JAVA_MODULE, &found.file) {
+            (true, _) => {
+                let of = project(&name).filter(|of| self.project.as_deref() != Some(of));
+                (of.unwrap_or_default().to_owned(), in_platform(&name))
+            }
+            (false, Some(file)) => (dependency(file), is_nodes_own(file)),
+            // V8's own.
+            (false, None) => (String::new(), true),
+        };
         Some(Frame {
-            module: JAVA_MODULE.to_owned(),
-            // A method is one place, whatever the bytecode.
+            module: found.module,
+            // A function is one place, whatever the bytecode.
             start: 0,
             bytes: 0,
-            package: of.unwrap_or_default().to_owned(),
-            borrowed: in_platform(&name),
+            package,
+            borrowed,
             interpreter: false,
             name,
         })

@@ -6,6 +6,9 @@ pub const PYTHON_MODULE: &str = "python";
 /// What stands as module of a Java method.
 pub const JAVA_MODULE: &str = "java";
 
+/// What stands as module of a function of JavaScript.
+pub const JAVASCRIPT_MODULE: &str = "javascript";
+
 /// One function on a stack. An address may be several: what was inlined comes first.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Frame {
@@ -32,5 +35,5 @@ impl Frame {
 
 /// Whether a frame's module is that of functions which a runtime runs.
 pub fn is_managed(module: &str) -> bool {
-    module == PYTHON_MODULE || module == JAVA_MODULE
+    [PYTHON_MODULE, JAVA_MODULE, JAVASCRIPT_MODULE].contains(&module)
 }

@@ -3,26 +3,28 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use framehop::{
     CacheNative, ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module,
     UnwindRegsNative, Unwinder, UnwinderNative,
 };
 use object::{Object, ObjectSection, ObjectSegment, ReadCache, SegmentFlags};
-use procfs::process::{MMPermissions, MMapPath, Process};
+use procfs::process::{MMPermissions, MMapPath, MemoryMaps, Process};
 
-use super::hotspot::{HotSpot, State, is_java};
+use super::hotspot::{HotSpot, State};
+use super::managed::is_managed;
 use super::memory::Memory;
 use super::tables::{self, Bytes, FileId};
+use super::v8::{Mapped, V8};
 use crate::call_site::{CALL_BYTES, Target, target_before};
 use crate::registers::Registers;
 use crate::signed::{address_in, frame_pointer, native};
 use observe::fact::open_file;
 
-/// Frames of one stack; of a JVM's threads, whose frameworks call each other deeply, more.
+/// Frames of one stack; of threads that run Java or JavaScript, whose frameworks call each other deeply, more.
 pub const FRAMES_MAX: usize = 64;
-const JAVA_FRAMES_MAX: usize = 128;
+const MANAGED_FRAMES_MAX: usize = 128;
 /// A JVM that begins has not described itself yet: it is asked again so often.
 const HOTSPOT_SOUGHT_MAX: u32 = 20;
 /// Bytes of a blocked thread's stack read at once; of deeper ones the rest is read in blocks.
@@ -45,6 +47,9 @@ pub struct Stacks {
     files: Vec<(Range<u64>, String)>,
     hotspot: Option<HotSpot>,
     hotspot_sought: u32,
+    v8: Option<V8>,
+    /// The program that V8 was looked for in.
+    v8_sought: Option<PathBuf>,
 }
 
 impl Stacks {
@@ -58,6 +63,8 @@ impl Stacks {
             files: Vec::new(),
             hotspot: None,
             hotspot_sought: 0,
+            v8: None,
+            v8_sought: None,
         };
         stacks.reload();
         stacks
@@ -71,7 +78,7 @@ impl Stacks {
         };
         self.code.clear();
         self.files.clear();
-        for map in maps {
+        for map in &maps {
             if let MMapPath::Path(path) = &map.pathname {
                 let range = map.address.0..map.address.1;
                 self.files
@@ -101,6 +108,7 @@ impl Stacks {
             }
         }
         self.find_hotspot();
+        self.find_v8(&maps);
     }
 
     fn find_hotspot(&mut self) {
@@ -112,9 +120,34 @@ impl Stacks {
         }
     }
 
-    /// Whether stacks have Java methods ([`super::hotspot::JAVA_METHOD`]).
-    pub fn reads_java(&self) -> bool {
-        self.hotspot.is_some()
+    fn find_v8(&mut self, maps: &MemoryMaps) {
+        let pid = self.memory.pid;
+        let exe = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
+        if exe.is_some() && exe != self.v8_sought {
+            let library = self.files.iter().map(|(_, path)| path.as_str());
+            let library = library.filter(|path| path.contains("/libnode.so")).min();
+            let path = library.map(str::to_owned);
+            let path = path.or_else(|| exe.as_ref()?.to_str().map(str::to_owned));
+            self.v8 = path.and_then(|path| V8::of(pid, &path));
+            self.v8_sought = exe;
+        }
+        if let Some(v8) = &mut self.v8 {
+            let mapped = maps.iter().map(|map| Mapped {
+                range: map.address.0..map.address.1,
+                is_executable: map.perms.contains(MMPermissions::EXECUTE),
+                path: match &map.pathname {
+                    MMapPath::Path(path) => path.to_str(),
+                    _ => None,
+                },
+                offset: map.offset,
+            });
+            v8.reload(mapped);
+        }
+    }
+
+    /// Whether stacks have functions that a runtime runs ([`super::managed`]).
+    pub fn reads_managed(&self) -> bool {
+        self.hotspot.is_some() || self.v8.is_some()
     }
 
     /// The file mapped at an address; `None` for anonymous memory.
@@ -134,6 +167,11 @@ impl Stacks {
     }
 
     fn is_jit(&self, address: u64) -> bool {
+        let v8 = self.v8.as_ref();
+        self.is_of_hotspot(address) || v8.is_some_and(|v8| v8.is_code(address))
+    }
+
+    fn is_of_hotspot(&self, address: u64) -> bool {
         let hotspot = self.hotspot.as_ref();
         hotspot.is_some_and(|hotspot| hotspot.is_code(address))
     }
@@ -171,31 +209,25 @@ impl Stacks {
             }
         };
         let mut frames = Vec::new();
-        let most = match self.hotspot {
-            Some(_) => JAVA_FRAMES_MAX,
-            None => FRAMES_MAX,
+        let most = match self.reads_managed() {
+            true => MANAGED_FRAMES_MAX,
+            false => FRAMES_MAX,
         };
         let mut address = FrameAddress::from_instruction_pointer(regs.pc);
         let mut at = native(regs);
-        // A routine of a JVM's may add no frame: the steps are bounded too.
+        // A routine of a runtime's may add no frame: the steps are bounded too.
         for _ in 0..2 * most {
             if frames.len() >= most {
                 break;
             }
             let pc = address.address_for_lookup();
-            if is_java(pc) {
+            if is_managed(pc) {
                 // No address of a program: a number on the stack that looks like one of ours.
                 break;
             }
-            let next = match self.is_jit(pc) {
+            let next = match self.is_of_hotspot(pc) {
                 true => self.java_caller(address, &mut at, &mut read, &mut frames),
-                false => {
-                    frames.push(pc);
-                    let unwound =
-                        self.unwinder
-                            .unwind_frame(address, &mut at, &mut self.cache, &mut read);
-                    unwound.ok().flatten()
-                }
+                false => self.native_caller(address, &mut at, &mut read, &mut frames),
             };
             let Some(returns) = next.and_then(FrameAddress::from_return_address) else {
                 break;
@@ -203,10 +235,40 @@ impl Stacks {
             address = returns;
         }
         // A walk that left the code has lost its way: what comes after is chance.
-        let is_sound = |pc: &&u64| is_java(**pc) || self.is_code(**pc);
+        let is_sound = |pc: &&u64| is_managed(**pc) || self.is_code(**pc);
         let sound = frames.iter().skip(1).take_while(is_sound).count() + 1;
         frames.truncate(sound);
         frames
+    }
+
+    /// Where a frame returns to, with the registers of its caller: one of JavaScript or of the program's files.
+    fn native_caller(
+        &mut self,
+        address: FrameAddress,
+        at: &mut UnwindRegsNative,
+        read: &mut impl FnMut(u64) -> Result<u64, ()>,
+        frames: &mut Vec<u64>,
+    ) -> Option<u64> {
+        let pc = address.address_for_lookup();
+        let v8 = self.v8.as_mut().filter(|v8| v8.is_code(pc));
+        let fp = frame_pointer(at);
+        if let Some(caller) = v8.and_then(|v8| v8.step(pc, fp, &mut |word| read(word).ok(), frames))
+        {
+            // A stack grows down; a caller that lies further in is no caller.
+            let is_further_out = caller.sp > at.sp();
+            *at = native(Registers {
+                pc: caller.pc,
+                sp: caller.sp,
+                fp: caller.fp,
+                lr: 0,
+            });
+            return is_further_out.then_some(caller.pc);
+        }
+        frames.push(pc);
+        let unwound = self
+            .unwinder
+            .unwind_frame(address, at, &mut self.cache, read);
+        unwound.ok().flatten()
     }
 
     /// Where a frame of Java returns to, with the registers of its caller.
@@ -283,11 +345,11 @@ impl Stacks {
         let stack = self.memory.stretch(regs.sp, STACK_BYTES);
         let mut best = self.of_bytes(regs, &stack);
         const TRIED_BYTES: usize = 1024;
-        /// Walks of a JVM's stack are longer, and more words look like a beginning.
-        const JAVA_TRIED_MAX: usize = 16;
-        let mut tried_most = match self.hotspot {
-            Some(_) => JAVA_TRIED_MAX,
-            None => usize::MAX,
+        /// Walks of a runtime's stack are longer, and more words look like a beginning.
+        const MANAGED_TRIED_MAX: usize = 16;
+        let mut tried_most = match self.reads_managed() {
+            true => MANAGED_TRIED_MAX,
+            false => usize::MAX,
         };
         let end = regs.sp + stack.len() as u64;
         for at in (0..stack.len().min(TRIED_BYTES).saturating_sub(16)).step_by(8) {

@@ -62,7 +62,7 @@ fn a_library_that_lies_about_its_structures() {
         for _ in 0..RELOADS {
             stacks.reload();
         }
-        assert!(!stacks.reads_java(), "case {case}");
+        assert!(!stacks.reads_managed(), "case {case}");
         let text = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap();
         let words: Vec<&str> = text.split_whitespace().collect();
         let number = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap();

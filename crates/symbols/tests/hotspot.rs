@@ -88,7 +88,7 @@ fn check(jdk: &Jdk, folder: &Path, mode: &str) {
     assert_eq!(line.trim(), "ready", "{:?} {mode}", jdk.java);
     let pid = program.id();
     let (mut stacks, mut methods) = (Stacks::new(pid), JavaMethods::default());
-    assert!(stacks.reads_java(), "{:?}", jdk.java);
+    assert!(stacks.reads_managed(), "{:?}", jdk.java);
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     let tasks: Vec<String> = tasks
         .map(|task| task.file_name().to_string_lossy().into_owned())

@@ -22,7 +22,7 @@ use bpf::uprobes::Target;
 use observe::clock::read_ns;
 use observe::overhead::StopCause;
 use observe::overhead::own::cpu_s_of;
-use symbols::hotspot::is_java;
+use symbols::managed::is_managed;
 use symbols::unwind::Stacks;
 
 /// Reads the ring until it is told to stop.
@@ -370,7 +370,7 @@ fn cores(pid: u32) -> f64 {
 /// out the byte before their return addresses.
 fn returns(function: u64, frames: &[u64]) -> Vec<u64> {
     let first = frames.first().copied();
-    let returned = |address: &u64| match is_java(*address) {
+    let returned = |address: &u64| match is_managed(*address) {
         true => *address,
         false => address + 1,
     };

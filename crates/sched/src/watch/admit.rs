@@ -68,8 +68,8 @@ impl Watch {
         if self.threads.len() != before || std::mem::take(&mut self.stale) {
             self.stacks.reload();
             self.find_python();
-            if self.stacks.reads_java() {
-                self.places.reads_java();
+            if self.stacks.reads_managed() {
+                self.places.reads_managed();
             }
             // What had no name may have one now.
             self.releases.clear();

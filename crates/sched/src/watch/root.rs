@@ -274,8 +274,8 @@ impl Watch {
     /// The waker's stack. The same few come thousands of times: each is unwound once.
     fn release_of(&mut self, at: Registers, stack: &[u8]) -> StackId {
         const KEPT_MAX: usize = 4_096;
-        // Java methods are data, and further out than the copy: equal copies may be of different ones.
-        let is_known_by_copy = !self.stacks.reads_java();
+        // Functions that a runtime runs are data, and further out than the copy: equal copies may be of different ones.
+        let is_known_by_copy = !self.stacks.reads_managed();
         let print = self.stacks.fingerprint(at, stack);
         if let Some(known) = self.releases.get(&print).filter(|_| is_known_by_copy) {
             return *known;

@@ -22,15 +22,15 @@ mod walk;
 pub use method::JavaMethods;
 pub use walk::{HotSpot, State};
 
-/// Set in an address of a stack that is a Java method and not code.
+/// Set in an address of a stack that is a Java method and not code; the bit below it is not.
 pub const JAVA_METHOD: u64 = 1 << 62;
 /// Addresses of user space have so many bits; the index of the bytecode stands above, 0: not known.
 const ADDRESS_BITS: u32 = 47;
-const INDEX_MAX: u64 = (1 << (62 - ADDRESS_BITS)) - 2;
+const INDEX_MAX: u64 = (1 << (61 - ADDRESS_BITS)) - 2;
 
 /// Whether an address of a stack is a Java method.
 pub fn is_java(address: u64) -> bool {
-    address >> 62 == 1
+    address >> 61 == JAVA_METHOD >> 61
 }
 
 /// The same without the place in the method.

@@ -20,6 +20,7 @@ use memory::wrappers::is_wrapper;
 use symbols::frame::Frame;
 use symbols::hotspot::is_jvm;
 use symbols::python::is_interpreter;
+use symbols::v8::is_runtime;
 use units::written::{bytes, bytes_per_hour, nanoseconds, percent};
 
 /// The chance below which so many lost blocks are none of a collection that is held.
@@ -242,7 +243,10 @@ fn next_callers(site: &Site) -> Vec<String> {
         return Vec::new();
     };
     let is_caller = |frame: &&Frame| {
-        !is_wrapper(frame) && !is_interpreter(&frame.module) && !is_jvm(&frame.module)
+        !is_wrapper(frame)
+            && !is_interpreter(&frame.module)
+            && !is_jvm(&frame.module)
+            && !is_runtime(&frame.module)
     };
     let mut module = own.module.as_str();
     let (mut names, mut last) = (Vec::new(), None);

@@ -1,0 +1,260 @@
+//! From a frame of V8's to the one that called it, x86-64 (`frame-constants.h`, `frames.cc`).
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use object::{Object, ObjectSegment, ObjectSymbol, ReadCache};
+use observe::fact::open_file;
+
+use super::code::inlined;
+use super::dispatch::Dispatch;
+use super::functions::{Function, address_of};
+use super::heap::{Heap, pointer};
+use super::layout::{CodeOf, Layout};
+use super::shared::Shared;
+use crate::memory::Memory;
+
+/// Kinds of frames are small numbers.
+const KINDS_MAX: u64 = 64;
+const KNOWN_MAX: usize = 8_192;
+/// Objects move, and others come to lie in their place.
+const KNOWN_FOR: Duration = Duration::from_millis(250);
+
+/// Reads frames of JavaScript of one process.
+pub struct V8 {
+    heap: Heap,
+    /// Code that was made while the program ran, and V8's own that was made before and is in its file.
+    code: Vec<Range<u64>>,
+    built_in: BuiltIn,
+    dispatch: Dispatch,
+    shared: Shared,
+    /// What stands in a stack for a frame, by its function, bytecode and place in the code.
+    known: HashMap<(u64, u64, u64), Vec<u64>>,
+    since: Instant,
+}
+
+/// What V8's file has itself.
+struct BuiltIn {
+    path: String,
+    /// Of V8's own code, in the file.
+    offsets: Range<u64>,
+    /// Of the variable with the address of its IsolateGroup, from the beginning of the first segment.
+    group: Option<u64>,
+}
+
+impl BuiltIn {
+    /// By the file's symbols. `None`: it has none.
+    fn read(path: &str, reachable: &Path) -> Option<BuiltIn> {
+        const GROUP: &[u8] = b"_ZN2v88internal12IsolateGroup22default_isolate_group_E";
+        let cache: ReadCache<std::fs::File> = ReadCache::new(open_file(reachable).ok()?);
+        let file = object::File::parse(&cache).ok()?;
+        let (mut start, mut end, mut group) = (u64::MAX, 0, None);
+        for symbol in file.symbols() {
+            let Ok(name) = symbol.name_bytes() else {
+                continue;
+            };
+            if name.starts_with(b"Builtins_") {
+                start = start.min(symbol.address());
+                end = end.max(symbol.address().saturating_add(symbol.size()));
+            } else if name == GROUP {
+                group = Some(symbol.address());
+            }
+        }
+        let first = file.segments().map(|segment| segment.address()).min()?;
+        let segment = file.segments().find(|segment| {
+            let range = segment.address()..segment.address().saturating_add(segment.size());
+            range.contains(&start)
+        })?;
+        let to_offset = |address: u64| {
+            let (offset, _) = segment.file_range();
+            offset.saturating_add(address.saturating_sub(segment.address()))
+        };
+        Some(BuiltIn {
+            path: path.to_owned(),
+            offsets: to_offset(start)..to_offset(end),
+            group: group.and_then(|group| group.checked_sub(first)),
+        })
+    }
+
+    fn without(path: &str) -> BuiltIn {
+        BuiltIn {
+            path: path.to_owned(),
+            offsets: 0..0,
+            group: None,
+        }
+    }
+
+    /// The part of a mapping of the file that is V8's own code.
+    fn within(&self, mapped: &Mapped) -> Option<Range<u64>> {
+        let place = |offset: u64| {
+            let inside = offset.saturating_sub(mapped.offset);
+            let address = mapped.range.start.saturating_add(inside);
+            address.min(mapped.range.end)
+        };
+        let (start, end) = (place(self.offsets.start), place(self.offsets.end));
+        (start < end).then_some(start..end)
+    }
+}
+
+/// A mapping of the process.
+pub struct Mapped<'a> {
+    pub range: Range<u64>,
+    pub is_executable: bool,
+    /// `None`: no file is behind it.
+    pub path: Option<&'a str>,
+    pub offset: u64,
+}
+
+/// Registers of a frame's caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caller {
+    pub pc: u64,
+    pub sp: u64,
+    pub fp: u64,
+}
+
+impl V8 {
+    /// `None`: no V8 is in the file, or not one that can be read. `path`: of the file as the process names it.
+    pub fn of(pid: u32, path: &str) -> Option<V8> {
+        if !cfg!(target_arch = "x86_64") {
+            return None;
+        }
+        let reachable = format!("/proc/{pid}/root{path}");
+        let layout = Layout::read(Path::new(&reachable))?;
+        let built_in = BuiltIn::read(path, Path::new(&reachable));
+        let built_in = built_in.unwrap_or_else(|| BuiltIn::without(path));
+        Some(V8 {
+            heap: Heap::new(Memory { pid }, layout),
+            code: Vec::new(),
+            built_in,
+            dispatch: Dispatch::default(),
+            shared: Shared::new(),
+            known: HashMap::new(),
+            since: Instant::now(),
+        })
+    }
+
+    /// Takes up what is mapped now: all mappings of the process, by their addresses. V8 reserves room for the code that
+    /// it makes, and has pages of it executable when they are used: all that adjoins such a page counts.
+    pub fn reload<'a>(&mut self, mapped: impl Iterator<Item = Mapped<'a>>) {
+        self.code.clear();
+        // Without files behind it and without a gap; whether any of it is executable.
+        let (mut run, mut has_code) = (0..0, false);
+        let mut built_in = Vec::new();
+        for one in mapped {
+            let is_copy = one.path == Some(self.built_in.path.as_str());
+            if let (true, 0, Some(group)) = (is_copy, one.offset, self.built_in.group) {
+                self.dispatch.group = one.range.start.saturating_add(group);
+            }
+            if is_copy && one.is_executable {
+                built_in.extend(self.built_in.within(&one));
+            }
+            if one.path.is_some() && !is_copy || one.range.start != run.end {
+                if has_code {
+                    self.code.push(run);
+                }
+                (run, has_code) = (one.range.start..one.range.start, false);
+            }
+            if one.path.is_none() || is_copy {
+                has_code |= one.is_executable && !is_copy;
+                run.end = one.range.end;
+            }
+        }
+        if has_code {
+            self.code.push(run);
+        }
+        // V8's own code may lie within what it reserved, copied there.
+        built_in.retain(|range| !self.is_code(range.start));
+        self.code.extend(built_in);
+        self.code.sort_by_key(|range| range.start);
+    }
+
+    /// Whether V8 made the code at an address.
+    pub fn is_code(&self, pc: u64) -> bool {
+        let after = self.code.partition_point(|range| range.start <= pc);
+        after > 0 && self.code[after - 1].contains(&pc)
+    }
+
+    /// The caller of a frame of V8's; its functions are put into `frames`, innermost first. `None`: it is no such frame.
+    /// `pc`: within the instruction that runs or called; `read`: a word of the stack.
+    pub fn step(
+        &mut self,
+        pc: u64,
+        fp: u64,
+        read: &mut dyn FnMut(u64) -> Option<u64>,
+        frames: &mut Vec<u64>,
+    ) -> Option<Caller> {
+        let caller = Caller {
+            pc: read(fp.checked_add(8)?)?,
+            fp: read(fp)?,
+            sp: fp.checked_add(16)?,
+        };
+        let of = &self.heap.layout.frame;
+        let kind = read(fp.checked_add_signed(of.kind)?)?;
+        if kind & 1 == 0 {
+            let kind = kind >> 1;
+            let named = of.named.iter().find(|(named, _)| *named == kind);
+            frames.extend(named.and_then(|(_, name)| of_runtime(name)));
+            return (1..KINDS_MAX).contains(&kind).then_some(caller);
+        }
+        let function = read(fp.checked_add_signed(of.function)?)?;
+        let bytecode = fp.checked_add_signed(of.bytecode).and_then(read);
+        let found = self.functions(function, bytecode.unwrap_or_default(), pc);
+        frames.extend(found);
+        (!found.is_empty()).then_some(caller)
+    }
+
+    /// Of a frame with a function; none where the function is none.
+    fn functions(&mut self, function: u64, bytecode: u64, pc: u64) -> &[u64] {
+        if self.since.elapsed() > KNOWN_FOR || self.known.len() == KNOWN_MAX {
+            self.known.clear();
+            self.since = Instant::now();
+        }
+        let key = (function, bytecode, pc);
+        if !self.known.contains_key(&key) {
+            let found = self.read_functions(function, pc).unwrap_or_default();
+            self.known.insert(key, found);
+        }
+        self.known.get(&key).map_or(&[], Vec::as_slice)
+    }
+
+    fn read_functions(&mut self, function: u64, pc: u64) -> Option<Vec<u64>> {
+        let function = pointer(function)?;
+        let outer = function.checked_add(self.heap.layout.shared_of_function)?;
+        let outer = self.heap.word(outer)?;
+        let code = self.code_of(function);
+        let inlined = code.and_then(|code| inlined(&self.heap, code, pc));
+        let (heap, shared) = (&self.heap, &mut self.shared);
+        let outer = shared.function(heap, outer)?;
+        let inlined = inlined.unwrap_or_default();
+        let inlined = inlined
+            .iter()
+            .filter_map(|word| shared.function(heap, *word));
+        let mut found: Vec<u64> = inlined.collect();
+        found.push(outer);
+        Some(found)
+    }
+
+    /// The word that points to the code that a function was given last.
+    fn code_of(&self, function: u64) -> Option<u64> {
+        match self.heap.layout.code.as_ref()?.of_function {
+            CodeOf::Pointer(field) => self.heap.word(function.checked_add(field)?),
+            CodeOf::Handle(field) => {
+                let handle = self.heap.word(function.checked_add(field)?)? as u32;
+                let is_code = |address| self.is_code(address);
+                self.dispatch.code(&self.heap, handle, &is_code)
+            }
+        }
+    }
+}
+
+/// Work of V8's own.
+fn of_runtime(name: &str) -> Option<u64> {
+    address_of(Function {
+        name: name.to_owned(),
+        file: None,
+        line: None,
+    })
+}
