@@ -20,5 +20,6 @@ mod signed;
 pub mod standard_library;
 pub mod tables;
 pub mod unwind;
+mod unwind_tables;
 pub mod v8;
 pub mod xz;

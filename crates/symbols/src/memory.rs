@@ -45,3 +45,33 @@ impl Memory {
         bytes
     }
 }
+
+/// A piece of the subject's memory, read at once.
+#[derive(Default)]
+pub struct Block {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+/// Most stacks of 256 copied bytes end within it.
+const BLOCK_BYTES: usize = 2 * 1024;
+
+impl Block {
+    pub fn word(&mut self, memory: Memory, address: u64) -> Option<u64> {
+        if let Some(word) = self.held(address) {
+            return Some(word);
+        }
+        self.bytes.resize(BLOCK_BYTES, 0);
+        // A block that runs over the end of a stack gives as much as there is.
+        let have = memory.read(address, &mut self.bytes).unwrap_or(0);
+        self.bytes.truncate(have);
+        self.start = address;
+        self.held(address)
+    }
+
+    fn held(&self, address: u64) -> Option<u64> {
+        let at = usize::try_from(address.checked_sub(self.start)?).ok()?;
+        let bytes = self.bytes.get(at..at.checked_add(8)?)?;
+        Some(u64::from_ne_bytes(bytes.try_into().ok()?))
+    }
+}

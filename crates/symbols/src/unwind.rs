@@ -3,24 +3,22 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use framehop::{
-    CacheNative, ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module,
-    UnwindRegsNative, Unwinder, UnwinderNative,
+    CacheNative, FrameAddress, MayAllocateDuringUnwind, UnwindRegsNative, Unwinder, UnwinderNative,
 };
-use object::{Object, ObjectSection, ObjectSegment, ReadCache, SegmentFlags};
 use procfs::process::{MMPermissions, MMapPath, MemoryMaps, Process};
 
 use super::hotspot::{HotSpot, State};
 use super::managed::is_managed;
-use super::memory::Memory;
-use super::tables::{self, Bytes, FileId};
+use super::memory::{Block, Memory};
+use super::tables::Bytes;
+use super::unwind_tables::{self, UnwindTables};
 use super::v8::{Mapped, V8};
 use crate::call_site::{CALL_BYTES, Target, target_before};
 use crate::registers::Registers;
 use crate::signed::{address_in, frame_pointer, native};
-use observe::fact::open_file;
 
 /// Frames of one stack; of threads that run Java or JavaScript, whose frameworks call each other deeply, more.
 pub const FRAMES_MAX: usize = 64;
@@ -31,8 +29,6 @@ const HOTSPOT_SOUGHT_MAX: u32 = 20;
 const STACK_BYTES: usize = 8 * 1024;
 /// Libraries whose unwind tables are kept; further ones are walked by frame pointers.
 const MODULES_MAX: usize = 256;
-/// Unwind tables of one file larger than this are left out: memory is bounded.
-const TABLE_BYTES_MAX: u64 = 16 << 20;
 
 /// Of a function without unwind tables: its frame, and its code.
 const FRAME_BYTES_MAX: usize = 512;
@@ -43,6 +39,9 @@ pub struct Stacks {
     unwinder: UnwinderNative<Bytes, MayAllocateDuringUnwind>,
     cache: CacheNative<MayAllocateDuringUnwind>,
     modules: HashMap<(String, u64), ()>,
+    tables: Vec<UnwindTables>,
+    /// Whether a place in the code has a frame whose end is kept in memory.
+    ends_in_memory: HashMap<u64, bool>,
     code: Vec<Range<u64>>,
     files: Vec<(Range<u64>, String)>,
     hotspot: Option<HotSpot>,
@@ -59,6 +58,8 @@ impl Stacks {
             unwinder: UnwinderNative::new(),
             cache: CacheNative::new(),
             modules: HashMap::new(),
+            tables: Vec::new(),
+            ends_in_memory: HashMap::new(),
             code: Vec::new(),
             files: Vec::new(),
             hotspot: None,
@@ -101,9 +102,10 @@ impl Stacks {
                     format!("/proc/{pid}/map_files/{start:x}-{end:x}"),
                     format!("/proc/{pid}/root{path}"),
                 ];
-                let read = |path: &String| module(path, start..end, map.offset);
-                if let Some(module) = paths.iter().find_map(read) {
+                let read = |path: &String| unwind_tables::read(path, start..end, map.offset);
+                if let Some((module, tables)) = paths.iter().find_map(read) {
                     self.unwinder.add_module(module);
+                    self.tables.extend(tables);
                 }
             }
         }
@@ -265,10 +267,43 @@ impl Stacks {
             return is_further_out.then_some(caller.pc);
         }
         frames.push(pc);
+        if !address.is_return_address() && self.ends_in_memory.get(&pc) != Some(&false) {
+            let caller = self.caller_by_memory(pc, at, &mut |word| read(word).ok());
+            if let Some(caller) = caller {
+                *at = native(caller);
+                return Some(caller.pc);
+            }
+        }
         let unwound = self
             .unwinder
             .unwind_frame(address, at, &mut self.cache, read);
         unwound.ok().flatten()
+    }
+
+    /// Of the innermost frame: the unwinder reads none whose end is kept in memory.
+    fn caller_by_memory(
+        &mut self,
+        pc: u64,
+        at: &UnwindRegsNative,
+        read: &mut dyn FnMut(u64) -> Option<u64>,
+    ) -> Option<Registers> {
+        const PLACES_MAX: usize = 8_192;
+        if !cfg!(target_arch = "x86_64") {
+            return None;
+        }
+        let registers = Registers {
+            pc,
+            sp: at.sp(),
+            fp: frame_pointer(at),
+            lr: 0,
+        };
+        let tables = self.tables.iter().find(|tables| tables.contains(pc));
+        let caller = tables.and_then(|tables| tables.caller(registers, read));
+        if self.ends_in_memory.len() == PLACES_MAX {
+            self.ends_in_memory.clear();
+        }
+        self.ends_in_memory.insert(pc, caller.is_some());
+        caller.flatten()
     }
 
     /// Where a frame of Java returns to, with the registers of its caller.
@@ -408,75 +443,4 @@ fn mixed(one: u64, other: u64) -> u64 {
     let product =
         u128::from(one ^ 0x9e37_79b9_7f4a_7c15) * u128::from(other ^ 0xd6e8_feb8_6659_fd93);
     (product as u64) ^ (product >> 64) as u64
-}
-
-/// A piece of the subject's memory, read at once.
-#[derive(Default)]
-struct Block {
-    start: u64,
-    bytes: Vec<u8>,
-}
-
-/// Most stacks of 256 copied bytes end within it.
-const BLOCK_BYTES: usize = 2 * 1024;
-
-impl Block {
-    fn word(&mut self, memory: Memory, address: u64) -> Option<u64> {
-        if let Some(word) = self.held(address) {
-            return Some(word);
-        }
-        self.bytes.resize(BLOCK_BYTES, 0);
-        // A block that runs over the end of a stack gives as much as there is.
-        let have = memory.read(address, &mut self.bytes).unwrap_or(0);
-        self.bytes.truncate(have);
-        self.start = address;
-        self.held(address)
-    }
-
-    fn held(&self, address: u64) -> Option<u64> {
-        let at = usize::try_from(address.checked_sub(self.start)?).ok()?;
-        let bytes = self.bytes.get(at..at.checked_add(8)?)?;
-        Some(u64::from_ne_bytes(bytes.try_into().ok()?))
-    }
-}
-
-fn module(path: &str, range: Range<u64>, offset: u64) -> Option<Module<Bytes>> {
-    let cache = ReadCache::new(open_file(Path::new(path)).ok()?);
-    let file = object::File::parse(&cache).ok()?;
-    let executable = |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags & 1 != 0);
-    let segment = file.segments().find(|segment| {
-        let (start, size) = segment.file_range();
-        executable(segment.flags()) && offset <= start + size && offset + range.end > start
-    })?;
-    let bias = range.start.wrapping_sub(
-        segment
-            .address()
-            .wrapping_add(offset)
-            .wrapping_sub(segment.file_range().0),
-    );
-    let place = |name: &str| {
-        let section = file.section_by_name(name)?;
-        Some(section.address()..section.address() + section.size())
-    };
-    let id = FileId::of(path)?;
-    let data = |name: &'static str| -> Option<Bytes> {
-        tables::shared((id, name), || {
-            let section = file.section_by_name(name)?;
-            if section.size() > TABLE_BYTES_MAX {
-                return None;
-            }
-            Some(section.data().ok()?.into())
-        })
-    };
-    let sections = ExplicitModuleSectionInfo {
-        base_svma: 0,
-        text_svma: place(".text"),
-        got_svma: place(".got"),
-        eh_frame_svma: place(".eh_frame"),
-        eh_frame: data(".eh_frame"),
-        eh_frame_hdr_svma: place(".eh_frame_hdr"),
-        eh_frame_hdr: data(".eh_frame_hdr"),
-        ..Default::default()
-    };
-    Some(Module::new(path.to_string(), range, bias, sections))
 }

@@ -1,0 +1,70 @@
+//! Callers of hand-written code whose frame's end is kept in memory.
+
+#![cfg(target_arch = "x86_64")]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use symbols::registers::Registers;
+use symbols::unwind::Stacks;
+
+fn waiting(pid: u32) -> Option<Registers> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/syscall")).ok()?;
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let number = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok();
+    let [.., sp, pc] = words[..] else { return None };
+    (words.len() == 9).then_some(Registers {
+        pc: number(pc)?,
+        sp: number(sp)?,
+        ..Registers::default()
+    })
+}
+
+#[test]
+fn callers_of_code_that_aligns_its_stack_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("aligned");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/aligned.c");
+    let built = Command::new("cc")
+        .args(["-O1", "-fomit-frame-pointer", "-o"])
+        .arg(&program)
+        .arg(source)
+        .status()
+        .unwrap();
+    assert!(built.success());
+    let mut child = Command::new(&program)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let begins = line
+        .split_whitespace()
+        .map(|word| u64::from_str_radix(word, 16).unwrap());
+    let begins: Vec<u64> = begins.collect();
+    let pid = child.id();
+    let mut stacks = Stacks::new(pid);
+    let (mut seen, mut right) = (0, 0);
+    for _ in 0..50 {
+        std::thread::sleep(Duration::from_millis(1));
+        let Some(before) = waiting(pid) else { continue };
+        let found = stacks.of_blocked(before);
+        if waiting(pid) != Some(before) {
+            continue;
+        }
+        // Both functions are shorter than that.
+        let calls = begins
+            .iter()
+            .zip(found.iter().skip(1))
+            .all(|(begin, address)| (*begin..begin + 64).contains(address));
+        seen += 1;
+        right += u32::from(calls && found.len() > begins.len());
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(seen >= 10, "{seen}");
+    assert_eq!(right, seen);
+}
