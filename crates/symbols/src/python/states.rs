@@ -116,6 +116,8 @@ impl List<'_> {
         let Some(mut at) = word(memory, interpreter, layout.threads) else {
             return true;
         };
+        // Where the pointer to it is.
+        let mut from = interpreter.wrapping_add(layout.threads);
         for _ in 0..STATES_MAX {
             if let Some(state) = self.state(at).filter(|_| found.len() < STATES_MAX) {
                 found.insert(at, state);
@@ -126,8 +128,12 @@ impl List<'_> {
             };
             let before = layout.next_thread - BEFORE_NEXT;
             match next {
-                0 => return true,
-                _ if word(memory, next, before) == Some(at) => at = next,
+                // A state that was freed meanwhile, and is being made anew, has no next one either.
+                0 => return memory.u64(from) == Some(at),
+                _ if word(memory, next, before) == Some(at) => {
+                    from = at.wrapping_add(layout.next_thread);
+                    at = next;
+                }
                 _ => return false,
             }
         }
@@ -270,6 +276,47 @@ pub(super) mod tests {
         let mut numbers: Vec<u64> = found.iter().map(|state| state.native).collect();
         numbers.sort_unstable();
         assert_eq!(numbers, [7, 8]);
+    }
+
+    /// The newest state is freed when its successor is read, and its memory is that of a state which is in no list yet.
+    struct Remade {
+        words: Words,
+        is_freed: std::cell::Cell<bool>,
+    }
+
+    impl Memory for Remade {
+        fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
+            let layout = Layout::of(10)?;
+            self.words.read(address, out)?;
+            let (head, next) = (0x2000 + layout.threads, 0x9000 + layout.next_thread);
+            match self.is_freed.get() {
+                false if address == next => {
+                    self.is_freed.set(true);
+                    out.fill(0);
+                }
+                true if address == head => out.copy_from_slice(&0xb000_u64.to_le_bytes()),
+                _ => {}
+            }
+            Some(())
+        }
+    }
+
+    #[test]
+    fn a_state_that_is_made_anew_is_not_the_end_of_the_list() {
+        let layout = Layout::of(10).unwrap();
+        let mut words = circles(10).0;
+        words.extend([
+            (0x9000 + layout.next_thread, 0xb000),
+            (0xb000 + layout.thread_id, 0xc000),
+            (0xc000 + NUMBER_AT[1], 8),
+        ]);
+        let remade = Remade {
+            words: Words(words),
+            is_freed: std::cell::Cell::new(false),
+        };
+        let number = Number::InLibrary(NUMBER_AT[1]);
+        let found = states(&remade, &runtime(10), number);
+        assert!(found.iter().any(|state| state.native == 8), "{found:?}");
     }
 
     #[test]
