@@ -30,6 +30,12 @@ impl Memory {
         (count == 4).then(|| u32::from_ne_bytes(bytes))
     }
 
+    pub fn long(&self, address: u64) -> Option<u64> {
+        let mut bytes = [0; 8];
+        let count = self.read(address, &mut bytes).ok()?;
+        (count == 8).then(|| u64::from_ne_bytes(bytes))
+    }
+
     /// Up to `most` bytes from `address` on, page by page as far as there are pages.
     pub fn stretch(&self, address: u64, most: usize) -> Vec<u8> {
         let page = rustix::param::page_size();

@@ -30,6 +30,9 @@ const STACK_BYTES: usize = 8 * 1024;
 /// Libraries whose unwind tables are kept; further ones are walked by frame pointers.
 const MODULES_MAX: usize = 256;
 
+/// What a function may use below the stack pointer (System V ABI, x86-64).
+const RED_ZONE_BYTES: u64 = 128;
+
 /// Of a function without unwind tables: its frame, and its code.
 const FRAME_BYTES_MAX: usize = 512;
 const FUNCTION_BYTES_MAX: u64 = 4096;
@@ -203,7 +206,11 @@ impl Stacks {
         let mut beyond = Block::default();
         let memory = self.memory;
         let mut read = |address: u64| -> Result<u64, ()> {
-            let at = address.checked_sub(regs.sp).ok_or(())? as usize;
+            let Some(at) = address.checked_sub(regs.sp) else {
+                let is_red = regs.sp - address <= RED_ZONE_BYTES;
+                return is_red.then(|| memory.long(address)).flatten().ok_or(());
+            };
+            let at = at as usize;
             let end = at.checked_add(8).ok_or(())?;
             match stack.get(at..end) {
                 Some(bytes) => Ok(u64::from_ne_bytes(bytes.try_into().map_err(|_| ())?)),

@@ -1,6 +1,6 @@
 //! The piece of code that an address is in: which it is, how large its frame is.
 
-use super::layout::{CodeHeap, Layout, Place, word};
+use super::layout::{CodeHeap, Layout, Place};
 use crate::memory::Memory;
 
 /// Steps in the map of segments, each over up to 254 of at least 64 bytes: more than the largest method takes.
@@ -127,5 +127,7 @@ pub fn short(memory: Memory, address: u64) -> Option<u16> {
 }
 
 pub fn pointer(memory: Memory, address: u64, offset: usize) -> Option<u64> {
-    word(memory, address.checked_add(offset as u64)?).filter(|pointer| *pointer != 0)
+    memory
+        .long(address.checked_add(offset as u64)?)
+        .filter(|pointer| *pointer != 0)
 }

@@ -139,7 +139,7 @@ impl Layout {
         let major = tables
             .address("Abstract_VM_Version", "_vm_major_version")
             .and_then(|at| memory.word(at))?;
-        let bound = |field: &str| word(memory, tables.address("CodeCache", field)?);
+        let bound = |field: &str| memory.long(tables.address("CodeCache", field)?);
         Some(Layout {
             heaps: code_heaps(memory, &tables)?,
             low: bound("_low_bound")?,
@@ -244,18 +244,18 @@ fn exported(path: &str, start: u64) -> Option<Vec<(String, u64)>> {
 }
 
 fn code_heaps(memory: Memory, tables: &Tables) -> Option<Vec<CodeHeap>> {
-    let list = word(memory, tables.address("CodeCache", "_heaps")?)?;
+    let list = memory.long(tables.address("CodeCache", "_heaps")?)?;
     let length = tables
         .offset("GrowableArrayBase", "_len")
         .or_else(|| tables.offset("GenericGrowableArray", "_len"))?;
     let data = tables.offset("GrowableArray<int>", "_data")?;
     let count = memory.word(list.checked_add(length as u64)?)? as usize;
-    let items = word(memory, list.checked_add(data as u64)?)?;
+    let items = memory.long(list.checked_add(data as u64)?)?;
     let of_heap = |field: &str| Some(tables.offset("CodeHeap", field)? as u64);
     let of_space = |field: &str| Some(tables.offset("VirtualSpace", field)? as u64);
     let heap = |index: usize| {
-        let heap = word(memory, items.checked_add(8 * index as u64)?)?;
-        let at = |offset: u64| word(memory, heap.checked_add(offset)?);
+        let heap = memory.long(items.checked_add(8 * index as u64)?)?;
+        let at = |offset: u64| memory.long(heap.checked_add(offset)?);
         let log2 = heap.checked_add(of_heap("_log2_segment_size")?)?;
         Some(CodeHeap {
             low: at(of_heap("_memory")? + of_space("_low_boundary")?)?,
@@ -266,10 +266,4 @@ fn code_heaps(memory: Memory, tables: &Tables) -> Option<Vec<CodeHeap>> {
         })
     };
     (0..count.min(HEAPS_MAX)).map(heap).collect()
-}
-
-pub fn word(memory: Memory, address: u64) -> Option<u64> {
-    let mut bytes = [0; 8];
-    let count = memory.read(address, &mut bytes).ok()?;
-    (count == 8).then(|| u64::from_le_bytes(bytes))
 }

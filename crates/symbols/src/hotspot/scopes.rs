@@ -1,7 +1,7 @@
 //! Which methods the compiler inlined at a place of its code (`pcDesc.hpp`, `debugInfoRec.cpp`, `unsigned5.hpp`).
 
 use super::blob::{Blob, int};
-use super::layout::{Layout, ScopesLayout, word};
+use super::layout::{Layout, ScopesLayout};
 use crate::memory::Memory;
 
 /// Methods inlined into one place.
@@ -79,7 +79,7 @@ fn inlined(memory: Memory, layout: &Layout, blob: &Blob, offset: u64) -> Option<
         let place = tables
             .metadata
             .checked_add(8 * u64::from(method.checked_sub(1)?))?;
-        methods.push((word(memory, place)?, bytecode.map(u64::from)));
+        methods.push((memory.long(place)?, bytecode.map(u64::from)));
         // Those further out were recorded before.
         let sender = u64::from(sender);
         if sender >= scope {
