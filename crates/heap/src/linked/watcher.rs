@@ -40,10 +40,13 @@ pub struct Watcher {
     read: (Instant, u64),
     /// How often they were not, in between.
     rests: u32,
-    /// When sampling last began, and what share of all that is allocated is sampled since.
+    /// When sampling last began.
     since_ns: i64,
-    since: Instant,
+    /// Of what is allocated while these samples are taken and in the rest before, how much is sampled.
     sampled_share: f64,
+    /// The time with samples is the first after a rest; how long the last such time was.
+    is_first: bool,
+    first_on: Duration,
     /// Samples, and time with all probes, when the mean was last set.
     adapted: (u64, Duration),
     budget: Budget,
@@ -70,7 +73,8 @@ impl Watcher {
             read: (Instant::now(), 0),
             rests: 0,
             since_ns: 0,
-            since: Instant::now(),
+            is_first: false,
+            first_on: pace::ON,
             sampled_share: 1.0,
             adapted: (0, Duration::ZERO),
             budget: Budget::new(traps.cost, share, cpu_s_of(target.pid)),
@@ -88,6 +92,9 @@ impl Watcher {
                     return self.give_up(StopCause::OverBudget);
                 }
                 self.rest();
+            } else {
+                // The rest before is accounted for by the time that just ended.
+                self.sampled_share = 1.0;
             }
         }
         if self.probed.has_lost_probes() {
@@ -132,6 +139,10 @@ impl Watcher {
             }
             self.tell();
         }
+        if self.rests > 0 && self.is_first {
+            self.is_first = false;
+            self.first_on = begin.elapsed();
+        }
         // Of threads that ended, or whose call was left for a deeper place of the stack.
         self.probed.maps.calls.clear();
     }
@@ -161,7 +172,7 @@ impl Watcher {
         let begin = Instant::now();
         let on = match self.rests {
             0 => pace::ON,
-            _ => begin - self.since,
+            _ => self.first_on,
         };
         self.stop_sampling();
         self.rests += 1;
@@ -245,7 +256,7 @@ impl Watcher {
         // What it did while they were put on is no work of the time that begins now.
         self.read_budget(On::Nothing);
         self.since_ns = read_ns(ClockId::Monotonic);
-        self.since = Instant::now();
+        self.is_first = true;
     }
 
     /// What was allocated just before the frees were no longer probed was not followed.
