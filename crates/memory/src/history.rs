@@ -253,12 +253,12 @@ impl History {
             (moment.at_s, sum.map_or(0.0, |sum| sum.bytes))
         };
         let levels: Vec<(f64, f64)> = moments.iter().map(level).collect();
-        let blocks = |moment: &Moment| {
+        let squares = |moment: &Moment| {
             let sum = moment.outstanding.get(&growth.stack);
-            (moment.at_s, sum.map_or(0.0, |sum| sum.blocks))
+            (moment.at_s, sum.map_or(0.0, |sum| sum.squares))
         };
-        let blocks: Vec<(f64, f64)> = moments.iter().map(blocks).collect();
-        growth.grown_blocks = level_growth(&blocks);
+        let squares: Vec<(f64, f64)> = moments.iter().map(squares).collect();
+        growth.grown_squares = level_growth(&squares);
         let since_ns = moments[0].time_ns;
         let until_ns = since_ns + snapshot.time_ns.saturating_sub(since_ns) / 4 * 3;
         let stays = stays(probe, growth.stack, since_ns, until_ns);
@@ -318,6 +318,7 @@ impl History {
                     variance: 0.0,
                     third: 0.0,
                     blocks: 1.0,
+                    squares: 0.0,
                     samples: 1000,
                 },
                 grown_bytes: bytes - before.mapped.get(&stack).copied().unwrap_or(0.0),

@@ -220,7 +220,7 @@ fn join(mut placed: Vec<Placed>) -> Site {
     let any_grows = stacks.iter().any(|growth| growth.grows());
     for growth in &stacks {
         sum.grown_bytes += growth.grown_bytes;
-        sum.grown_blocks += growth.grown_blocks;
+        sum.grown_squares += growth.grown_squares;
         variance += growth.grown_error * growth.grown_error;
         // What comes and goes at another line of the function is no turnover of what grows.
         if growth.grows() || !any_grows {
@@ -263,6 +263,7 @@ mod tests {
             variance: 1.0,
             third: 0.0,
             blocks: 1.0,
+            squares: 0.0,
             samples: 50,
         };
         SiteGrowth {

@@ -35,6 +35,8 @@ pub struct Outstanding {
     /// Third cumulant of the estimate: few samples that stand for much make it lopsided. Bytes cubed.
     pub third: f64,
     pub blocks: f64,
+    /// The square of each block's bytes, summed: what a byte's block has on average, by the bytes.
+    pub squares: f64,
     /// Samples behind it.
     pub samples: usize,
 }
@@ -47,6 +49,7 @@ impl Outstanding {
             variance: self.variance + other.variance,
             third: self.third + other.third,
             blocks: self.blocks + other.blocks,
+            squares: self.squares + other.squares,
             samples: self.samples + other.samples,
         }
     }
@@ -79,6 +82,7 @@ fn add(sum: &mut Outstanding, block: &Block) {
     sum.variance += variance;
     sum.third += variance * (block.weight - 2.0).max(0.0) * size;
     sum.blocks += block.weight;
+    sum.squares += block.weight * size * size;
     sum.samples += 1;
 }
 
@@ -99,8 +103,8 @@ pub struct SiteGrowth {
     pub grown_bytes: f64,
     /// Standard error of that, from the samples.
     pub grown_error: f64,
-    /// Blocks now less at the start of the window.
-    pub grown_blocks: f64,
+    /// As [`Outstanding::squares`], now less at the start of the window.
+    pub grown_squares: f64,
     pub allocated_bytes: f64,
     pub freed_bytes: f64,
     pub freed_samples: u64,
@@ -157,7 +161,7 @@ impl SiteGrowth {
     /// Adds what another site grew by; ages and lifetimes stay its own.
     pub fn take_in(&mut self, other: &SiteGrowth) {
         self.grown_bytes += other.grown_bytes;
-        self.grown_blocks += other.grown_blocks;
+        self.grown_squares += other.grown_squares;
         self.grown_error = self.grown_error.hypot(other.grown_error);
         self.allocated_bytes += other.allocated_bytes;
         self.freed_bytes += other.freed_bytes;
@@ -168,8 +172,19 @@ impl SiteGrowth {
     /// Its growth is more of larger blocks than of more blocks: an array, a string or a table that is replaced by
     /// ever larger ones.
     pub fn grows_in_size(&self) -> bool {
-        let share = |grown: f64, now: f64| grown / now.max(1.0);
-        share(self.grown_blocks, self.now.blocks) < 0.5 * share(self.grown_bytes, self.now.bytes)
+        // By bytes: of small blocks a sample stands for thousands, and their number is chance.
+        let before = (
+            self.now.bytes - self.grown_bytes,
+            self.now.squares - self.grown_squares,
+        );
+        let (Some(bytes), Some(squares)) = (
+            ratio(self.now.bytes, before.0),
+            ratio(self.now.squares, before.1),
+        ) else {
+            return false;
+        };
+        let size = squares / bytes;
+        size.ln() > 0.5 * bytes.ln()
     }
 
     /// More is live than before, by however few samples, and nothing, or too little, of it was freed.
@@ -190,6 +205,11 @@ impl SiteGrowth {
             0.0
         }
     }
+}
+
+/// Of two that are both there.
+fn ratio(now: f64, before: f64) -> Option<f64> {
+    (now > 0.0 && before > 0.0).then(|| now / before)
 }
 
 /// Growth of every stack from `before` to the snapshot `now`; `since_ns` is the time of `before`.
@@ -220,7 +240,7 @@ pub fn site_growth(
             now: sum,
             grown_bytes: grown,
             grown_error: (fresh.variance + changed(&old, &sum, &fresh)).sqrt(),
-            grown_blocks: sum.blocks - old.blocks,
+            grown_squares: sum.squares - old.squares,
             allocated_bytes: site.map_or(0.0, |site| site.allocated_bytes as f64),
             freed_bytes: site.map_or(0.0, |site| site.freed_bytes as f64),
             freed_samples: site.map_or(0, |site| site.freed_samples),

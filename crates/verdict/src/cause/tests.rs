@@ -64,10 +64,11 @@ pub(super) fn site(name: &str, freed_share: f64, lost: Option<(usize, usize)>) -
                 variance: 0.0,
                 third: 0.0,
                 blocks: 9.0,
+                squares: 2.0 * MIB,
                 samples: 60,
             },
-            grown_bytes: MIB,
-            grown_blocks: 9.0,
+            grown_bytes: MIB / 2.0,
+            grown_squares: MIB,
             allocated_bytes: 100.0,
             freed_bytes: freed_share * 100.0,
             freed_samples: (freed_share * 100.0) as u64,
@@ -106,7 +107,7 @@ fn lost_blocks_are_a_leak_and_kept_ones_fill() {
         Cause::Filling,
         "no older than its turnover"
     );
-    leak.sites[0].growth.grown_blocks = 0.0;
+    leak.sites[0].growth.grown_squares = 1.5 * MIB;
     assert_eq!(judge(&leak).cause, Cause::Filling, "a vector that grows");
 }
 

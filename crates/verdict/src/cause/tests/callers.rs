@@ -29,9 +29,13 @@ fn a_module_without_symbols_is_named_by_its_file() {
         node(
             "v8impl::(anonymous namespace)::FunctionCallbackWrapper::Invoke(v8::FunctionCallbackInfo)",
         ),
+        Frame {
+            line: Some(12),
+            ..frame(Some("checksum"), "javascript", Some("/srv/server.js"))
+        },
     ]);
-    let expected = "at napi_create_reference, called by crc32.linux-x64-gnu.node < \
-        v8impl::(anonymous namespace)::FunctionCallbackWrapper::Invoke:";
+    let expected =
+        "at napi_create_reference, called by crc32.linux-x64-gnu.node < checksum (server.js:12):";
     assert!(told.contains(expected), "{told}");
 }
 
