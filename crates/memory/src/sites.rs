@@ -170,7 +170,7 @@ impl SiteGrowth {
     }
 
     /// Its growth is more of larger blocks than of more blocks: an array, a string or a table that is replaced by
-    /// ever larger ones.
+    /// ever larger ones, by more than chance makes of the samples.
     pub fn grows_in_size(&self) -> bool {
         // By bytes: of small blocks a sample stands for thousands, and their number is chance.
         let before = (
@@ -184,7 +184,8 @@ impl SiteGrowth {
             return false;
         };
         let size = squares / bytes;
-        size.ln() > 0.5 * bytes.ln()
+        let error = Z95 * self.grown_error / before.0;
+        size.ln() - error > 0.5 * bytes.ln()
     }
 
     /// More is live than before, by however few samples, and nothing, or too little, of it was freed.
