@@ -16,9 +16,10 @@ use abi::PYTHON_CODE;
 use super::calls::Calls;
 use super::probe::{LoadedObject, python_number};
 use super::smaps::Area;
-use ::symbols::frame::{Frame, JAVA_MODULE, PYTHON_MODULE};
+use ::symbols::frame::{Frame, JAVA_MODULE, JAVASCRIPT_MODULE, PYTHON_MODULE};
 use ::symbols::managed::{ManagedNames, is_managed};
 use ::symbols::python::{self, functions::PythonFunctions};
+use ::symbols::v8::is_javascript;
 use symbols::debug_files::{Readable, readable};
 use symbols::demangle::demangled;
 use symbols::perf_map::PerfMapFile;
@@ -172,7 +173,10 @@ impl Symbols {
         let pid = u32::try_from(self.pid).ok();
         let named = pid.and_then(|pid| self.managed.at(pid, address));
         named.unwrap_or_else(|| Frame {
-            module: JAVA_MODULE.to_owned(),
+            module: match is_javascript(address) {
+                true => JAVASCRIPT_MODULE.to_owned(),
+                false => JAVA_MODULE.to_owned(),
+            },
             ..Frame::default()
         })
     }

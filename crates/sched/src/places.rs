@@ -9,7 +9,7 @@ use crate::event::{StackId, TextId};
 pub use crate::stack::{Frame, Stack};
 use crate::stack::{is_allocation, is_locking};
 use abi::PYTHON_CODE;
-use symbols::frame::{JAVA_MODULE, PYTHON_MODULE};
+use symbols::frame::{JAVA_MODULE, JAVASCRIPT_MODULE, PYTHON_MODULE};
 use symbols::hotspot::{in_platform, own_project, project};
 use symbols::managed::{ManagedNames, is_managed, without_place};
 use symbols::perf_map::Ignored;
@@ -283,10 +283,20 @@ impl Managed {
             // V8's own.
             (false, None) => (String::new(), true),
         };
+        // Names of JavaScript say no class and no file.
+        let is_javascript = found.module == JAVASCRIPT_MODULE;
+        let place = found.file.as_deref().filter(|_| is_javascript && !borrowed);
+        let place = place.map(|file| file.rsplit('/').next().unwrap_or(file));
+        let name = match (place, found.line) {
+            (Some(file), Some(line)) if !name.starts_with(file) => {
+                format!("{name} ({file}:{line})")
+            }
+            _ => name,
+        };
         Some(Frame {
             module: found.module,
             // A function is one place, whatever the bytecode.
-            start: 0,
+            start: if is_javascript { address } else { 0 },
             bytes: 0,
             package,
             borrowed,

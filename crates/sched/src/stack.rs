@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 
-use symbols::frame::{JAVA_MODULE, PYTHON_MODULE, is_managed};
+use symbols::frame::{JAVA_MODULE, JAVASCRIPT_MODULE, PYTHON_MODULE, is_managed};
 use symbols::python::is_interpreter;
 
 /// A function on a stack.
@@ -79,7 +79,8 @@ pub(super) fn is_locking(frames: &[Frame]) -> bool {
     const LOCKS: &[&str] = &["mutex", "rwlock", "lock_slow", "lock_shared_slow"];
     const CONDITIONS: &[&str] = &["cond", "park_until", "semaphore"];
     let lower = |frame: &Frame| frame.name.to_ascii_lowercase();
-    let inner = frames.iter().take_while(|frame| !frame.is_of_program());
+    let is_inner = |frame: &&Frame| !frame.is_of_program() && frame.module != JAVASCRIPT_MODULE;
+    let inner = frames.iter().take_while(is_inner);
     let names: Vec<String> = inner.map(lower).collect();
     let any = |of: &[&str]| {
         names
@@ -163,7 +164,9 @@ impl Stack {
     pub fn own_function_that_let_go(&self) -> Option<&str> {
         const RELEASES: [&str; 6] = ["unlock", "runlock", "release", "unlockslow", "drop", "exit"];
         let is_release = |frame: &&Frame| {
-            let last = frame.name.rsplit(['.', ':']).next().unwrap_or_default();
+            // Of JavaScript the place follows: `release (lock.js:10)`.
+            let name = frame.name.split(" (").next().unwrap_or_default();
+            let last = name.rsplit(['.', ':']).next().unwrap_or_default();
             RELEASES.contains(&last.to_ascii_lowercase().as_str())
         };
         let mut own = self.frames.iter().filter(|frame| frame.is_own());

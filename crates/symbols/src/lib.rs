@@ -1,8 +1,8 @@
 //! From addresses to functions, for the heap and for the scheduler alike.
 //!
 //! In: a process's mapped files, a stack's bytes and registers, `/tmp/perf-PID.map`. Out: return addresses and
-//! functions of Java and JavaScript ([`unwind::Stacks`], [`hotspot`], [`v8`]), call sites, names as people write them ([`demangle`]). Called by: `heap`,
-//! `sched` and `bpf`.
+//! functions of Java and JavaScript ([`unwind::Stacks`], [`hotspot`], [`v8`]), call sites, names as people write them
+//! ([`demangle`]). Called by: `heap`, `sched` and `bpf`.
 
 pub mod call_site;
 pub mod debug_files;

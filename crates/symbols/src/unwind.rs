@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::path::PathBuf;
 
 use framehop::{
     CacheNative, FrameAddress, MayAllocateDuringUnwind, UnwindRegsNative, Unwinder, UnwinderNative,
@@ -51,7 +50,7 @@ pub struct Stacks {
     hotspot_sought: u32,
     v8: Option<V8>,
     /// The program that V8 was looked for in.
-    v8_sought: Option<PathBuf>,
+    v8_sought: Option<String>,
 }
 
 impl Stacks {
@@ -82,6 +81,7 @@ impl Stacks {
         };
         self.code.clear();
         self.files.clear();
+        self.ends_in_memory.clear();
         for map in &maps {
             if let MMapPath::Path(path) = &map.pathname {
                 let range = map.address.0..map.address.1;
@@ -126,23 +126,35 @@ impl Stacks {
     }
 
     fn find_v8(&mut self, maps: &MemoryMaps) {
+        const ALLOWED: MMPermissions = MMPermissions::READ
+            .union(MMPermissions::WRITE)
+            .union(MMPermissions::EXECUTE);
         let pid = self.memory.pid;
-        let exe = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
-        if exe.is_some() && exe != self.v8_sought {
-            let library = self.files.iter().map(|(_, path)| path.as_str());
-            let library = library.filter(|path| path.contains("/libnode.so")).min();
-            let path = library.map(str::to_owned);
-            let path = path.or_else(|| exe.as_ref()?.to_str().map(str::to_owned));
-            self.v8 = path.and_then(|path| V8::of(pid, &path));
-            self.v8_sought = exe;
+        let program = format!("/proc/{pid}/exe");
+        let library = self.files.iter().map(|(_, path)| path.as_str());
+        let library = library.filter(|path| path.contains("/libnode.so")).min();
+        let found = match library {
+            Some(library) => Some((library.to_owned(), format!("/proc/{pid}/root{library}"))),
+            None => std::fs::read_link(&program)
+                .ok()
+                .and_then(|exe| Some((exe.to_str()?.to_owned(), program))),
+        };
+        let path = found.as_ref().map(|(path, _)| path.clone());
+        if path.is_some() && path != self.v8_sought {
+            self.v8 = found.and_then(|(path, reachable)| V8::of(pid, &path, &reachable));
+            self.v8_sought = path;
         }
         if let Some(v8) = &mut self.v8 {
             let mapped = maps.iter().map(|map| Mapped {
                 range: map.address.0..map.address.1,
                 is_executable: map.perms.contains(MMPermissions::EXECUTE),
+                is_reserved: map.perms.intersection(ALLOWED).is_empty(),
                 path: match &map.pathname {
                     MMapPath::Path(path) => path.to_str(),
-                    _ => None,
+                    MMapPath::Anonymous => None,
+                    // Named by the program itself (prctl, PR_SET_VMA_ANON_NAME).
+                    MMapPath::Other(name) if name.starts_with("anon:") => None,
+                    _ => Some(""),
                 },
                 offset: map.offset,
             });
@@ -304,7 +316,8 @@ impl Stacks {
             fp: frame_pointer(at),
             lr: 0,
         };
-        let tables = self.tables.iter().find(|tables| tables.contains(pc));
+        // The newest: another file may have been there before.
+        let tables = self.tables.iter().rev().find(|tables| tables.contains(pc));
         let caller = tables.and_then(|tables| tables.caller(registers, read));
         if self.ends_in_memory.len() == PLACES_MAX {
             self.ends_in_memory.clear();

@@ -40,7 +40,8 @@ pub fn read(
     let bias = bias(&file, &range, offset)?;
     let place = |name: &str| {
         let section = file.section_by_name(name)?;
-        Some(section.address()..section.address() + section.size())
+        let end = section.address().checked_add(section.size())?;
+        Some(section.address()..end)
     };
     let id = FileId::of(path)?;
     let data = |name: &'static str| -> Option<Bytes> {
@@ -90,7 +91,9 @@ fn bias<'a>(
     let executable = |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags & 1 != 0);
     let segment = file.segments().find(|segment| {
         let (start, size) = segment.file_range();
-        executable(segment.flags()) && offset <= start + size && offset + range.end > start
+        executable(segment.flags())
+            && offset <= start.saturating_add(size)
+            && offset.saturating_add(range.end) > start
     })?;
     let address = segment.address().wrapping_add(offset);
     let address = address.wrapping_sub(segment.file_range().0);
@@ -102,8 +105,8 @@ impl UnwindTables {
         self.range.contains(&pc)
     }
 
-    /// The registers of the caller of code at `at.pc`, if they can be read; `None`: the frame's end is not kept in memory.
-    /// `read`: a word of the stack.
+    /// The registers of the caller of code at `at.pc`, if they can be read. `None`: the frame's end is not kept in
+    /// memory. `read`: a word of the stack.
     pub fn caller(
         &self,
         at: Registers,
@@ -140,7 +143,8 @@ fn caller(
     let end = evaluated(expression, at, read)?;
     let fp = match saved_fp {
         Some(RegisterRule::Offset(offset)) => read(end.checked_add_signed(offset)?)?,
-        _ => at.fp,
+        None | Some(RegisterRule::SameValue | RegisterRule::Undefined) => at.fp,
+        Some(_) => return None,
     };
     (end > at.sp).then_some(Registers {
         pc: read(end.checked_sub(8)?)?,

@@ -122,6 +122,11 @@ fn check(node: &Path, mode: &str) -> (u32, u32) {
             let node = node.display();
             eprintln!("{node} {mode} {way}: {right} of {seen}, {wrong:?}");
         }
+        assert!(
+            right * 5 >= seen * 4,
+            "{} {mode} {way}: {right} of {seen}",
+            node.display()
+        );
         assert!(seen > 10, "{} {mode} {way}: {seen}", node.display());
         all += seen;
         all_right += right;

@@ -101,10 +101,12 @@ impl Heap {
         Some((address.checked_add(16)?, usize::try_from(count).ok()?))
     }
 
-    /// A string of up to so many letters; `None`: it is none, longer, or kept outside of the heap.
+    /// A string of up to so many UTF-16 units; `None`: it is none, longer, or kept outside of the heap.
     pub fn string(&self, word: u64, most: usize) -> Option<String> {
         let letters = self.letters_of(word, most, DEPTH_MAX)?;
-        Some(String::from_utf16_lossy(&letters))
+        let text = String::from_utf16_lossy(&letters);
+        // It goes to terminals.
+        Some(text.replace(char::is_control, "?"))
     }
 
     fn letters_of(&self, word: u64, most: usize, depth: u32) -> Option<Vec<u16>> {

@@ -4,14 +4,18 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 
-use object::{Object, ObjectSection, ObjectSymbol, ReadCache};
+use object::ReadCache;
 use observe::fact::open_file;
+
+use super::elf::{number, symbols};
 
 /// The first version with positions at a fixed place of a ScopeInfo (`scope-info.tq`).
 const FIXED_POSITIONS: (i32, i32) = (12, 9);
 /// From this version on Code has the address of its instructions; before, they follow it.
 const INSTRUCTIONS_APART: (i32, i32) = (11, 2);
 
+/// From this version on the order of what is not exported was not compared.
+const UNKNOWN: (i32, i32) = (14, 0);
 /// From this version on functions have a handle in place of a pointer to their code.
 const WITH_HANDLES: (i32, i32) = (13, 0);
 
@@ -102,21 +106,26 @@ struct Numbers(HashMap<String, i32>);
 impl Numbers {
     fn read(path: &Path) -> Option<Numbers> {
         const VERSION: &str = "_ZN2v88internal7Version6";
+        /// Node has some 500.
+        const NUMBERS_MAX: usize = 4_096;
         let cache: ReadCache<File> = ReadCache::new(open_file(path).ok()?);
         let file = object::File::parse(&cache).ok()?;
         let mut numbers = HashMap::new();
-        for symbol in file.dynamic_symbols() {
-            let Ok(name) = symbol.name() else { continue };
+        for symbol in symbols(&file, ".dynsym", ".dynstr") {
+            let Ok(name) = str::from_utf8(symbol.name) else {
+                continue;
+            };
             let Some(name) = name
                 .strip_prefix("v8dbg_")
                 .or_else(|| name.strip_prefix(VERSION))
             else {
                 continue;
             };
-            let section = file.section_by_index(symbol.section_index()?).ok()?;
-            let bytes = section.data_range(symbol.address(), 4).ok().flatten();
-            if let Some(number) = bytes.and_then(|bytes| bytes.try_into().ok()) {
-                numbers.insert(name.to_owned(), i32::from_le_bytes(number));
+            if numbers.len() == NUMBERS_MAX {
+                return None;
+            }
+            if let Some(number) = number(&file, &cache, &symbol) {
+                numbers.insert(name.to_owned(), number);
             }
         }
         (!numbers.is_empty()).then_some(Numbers(numbers))
@@ -161,6 +170,12 @@ impl Layout {
     pub fn read(path: &Path) -> Option<Layout> {
         let numbers = Numbers::read(path)?;
         let version = numbers.version()?;
+        // Without compressed pointers, small numbers are in the upper half of a word.
+        let sizes = [("TaggedSize", 8), ("SmiShiftSize", 31)];
+        let is_other = |(name, size): &(&str, u64)| numbers.get(name).is_some_and(|is| is != *size);
+        if sizes.iter().any(is_other) {
+            return None;
+        }
         let name = numbers.field("SharedFunctionInfo", "name_or_scope_info")?;
         let script = ["script_or_debug_info", "script"];
         let mut script = script
@@ -186,7 +201,7 @@ impl Layout {
             string: StringLayout::of(&numbers)?,
             script_name: numbers.field("Script", "name")?,
             script_source: numbers.field("Script", "source")?,
-            code: CodeLayout::of(&numbers, version),
+            code: CodeLayout::of(&numbers, version).filter(|_| version < UNKNOWN),
         })
     }
 }

@@ -14,6 +14,7 @@
 
 mod code;
 mod dispatch;
+mod elf;
 mod functions;
 mod heap;
 mod layout;
@@ -36,7 +37,7 @@ pub fn is_nodes_own(file: &str) -> bool {
     file.starts_with("node:")
 }
 
-/// A program or library that V8 is in, by its file: what it does, it does for a function further out.
+/// A program or library that V8 is in, by its file: its functions run for a function of JavaScript further out.
 pub fn is_runtime(path: &str) -> bool {
     let file = path.rsplit('/').next().unwrap_or(path);
     file == "node" || file == "nodejs" || file.starts_with("libnode.so")

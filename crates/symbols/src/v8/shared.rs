@@ -9,9 +9,11 @@ use super::functions::{Function, address_of};
 use super::heap::{Heap, pointer, small};
 
 const NAME_LETTERS: usize = 256;
-const FILE_LETTERS: usize = 4_096;
+const FILE_LETTERS: usize = 1_024;
+/// What stands as file of code that no file is known of (`eval`, `new Function`).
+const EVALUATED: &str = "(evaluated code)";
 /// Longer scripts have no lines.
-const SOURCE_LETTERS: usize = 4 << 20;
+const SOURCE_LETTERS: usize = 2 << 20;
 /// Scripts whose lines are kept, and lines of all of them.
 const SCRIPTS_MAX: usize = 64;
 const LINES_MAX: usize = 1 << 20;
@@ -28,7 +30,8 @@ const INLINED_LOCALS_MAX: usize = 75;
 /// Functions that were read, by their addresses.
 pub struct Shared {
     known: HashMap<u64, Option<u64>>,
-    lines: HashMap<(u64, u64), Arc<[u32]>>,
+    /// Where lines end, by script and source; `None`: it could not be read.
+    lines: HashMap<(u64, u64), Option<Arc<[u32]>>>,
     since: Instant,
 }
 
@@ -50,7 +53,7 @@ impl Shared {
         if let Some(known) = self.known.get(&word) {
             return *known;
         }
-        let found = self.read(heap, word).and_then(address_of);
+        let found = self.read(heap, word).map(address_of);
         self.known.insert(word, found);
         found
     }
@@ -68,9 +71,11 @@ impl Shared {
         let (name, start) = name_and_start(heap, field(of.name)?);
         let script = field(of.script).and_then(|word| heap.object(word));
         let script = script.filter(|(_, own_type)| *own_type == of.script_type);
-        let file = script.and_then(|(script, _)| {
-            let name = heap.word(script + heap.layout.script_name)?;
-            heap.string(name, FILE_LETTERS)
+        let file = script.map(|(script, _)| {
+            let name = heap.word(script + heap.layout.script_name);
+            let name = name.and_then(|name| heap.string(name, FILE_LETTERS));
+            let name = name.filter(|name| !name.is_empty());
+            name.unwrap_or_else(|| EVALUATED.to_owned())
         });
         let line = start
             .zip(script)
@@ -87,15 +92,27 @@ impl Shared {
         let source = heap.word(script + heap.layout.script_source)?;
         let key = (script, source);
         if !self.lines.contains_key(&key) {
-            let kept: usize = self.lines.values().map(|lines| lines.len()).sum();
-            if self.lines.len() == SCRIPTS_MAX || kept > LINES_MAX {
-                self.lines.clear();
-            }
-            let ends = heap.line_ends(&heap.flat(source)?, SOURCE_LETTERS)?;
-            self.lines.insert(key, ends.into());
+            let source = heap.flat(source);
+            let ends = source.and_then(|source| heap.line_ends(&source, SOURCE_LETTERS));
+            self.make_room(ends.as_ref().map_or(0, Vec::len));
+            self.lines.insert(key, ends.map(Arc::from));
         }
-        let ends = self.lines.get(&key)?;
+        let ends = self.lines.get(&key)?.as_ref()?;
         u32::try_from(ends.partition_point(|end| *end < start) + 1).ok()
+    }
+}
+
+impl Shared {
+    /// For one more script with so many lines.
+    fn make_room(&mut self, lines: usize) {
+        let count = |ends: &Option<Arc<[u32]>>| ends.as_ref().map_or(0, |ends| ends.len());
+        let mut kept: usize = self.lines.values().map(count).sum();
+        while self.lines.len() >= SCRIPTS_MAX || kept + lines > LINES_MAX {
+            let Some(one) = self.lines.keys().next().copied() else {
+                return;
+            };
+            kept -= self.lines.remove(&one).as_ref().map_or(0, count);
+        }
     }
 }
 

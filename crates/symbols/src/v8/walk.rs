@@ -3,24 +3,48 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use object::{Object, ObjectSegment, ObjectSymbol, ReadCache};
+use object::{Object, ObjectSegment, ReadCache};
 use observe::fact::open_file;
 
 use super::code::inlined;
 use super::dispatch::Dispatch;
+use super::elf::symbols;
 use super::functions::{Function, address_of};
 use super::heap::{Heap, pointer};
 use super::layout::{CodeOf, Layout};
 use super::shared::Shared;
 use crate::memory::Memory;
+use crate::tables::FileId;
 
 /// Kinds of frames are small numbers.
 const KINDS_MAX: u64 = 64;
 const KNOWN_MAX: usize = 8_192;
 /// Objects move, and others come to lie in their place.
 const KNOWN_FOR: Duration = Duration::from_millis(250);
+
+type Described = Option<(Layout, BuiltIn)>;
+
+/// What a file says of its V8: read once for all processes that run it.
+fn described(path: &str) -> Option<Arc<Described>> {
+    const FILES_MAX: usize = 64;
+    static KNOWN: Mutex<Vec<(FileId, Arc<Described>)>> = Mutex::new(Vec::new());
+    let id = FileId::of(path)?;
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, found)) = known.iter().find(|(known, _)| *known == id) {
+        return Some(found.clone());
+    }
+    let layout = Layout::read(Path::new(path));
+    let found = layout.map(|layout| (layout, BuiltIn::read(Path::new(path)).unwrap_or_default()));
+    let found = Arc::new(found);
+    if known.len() == FILES_MAX {
+        known.remove(0);
+    }
+    known.push((id, found.clone()));
+    Some(found)
+}
 
 /// Reads frames of JavaScript of one process.
 pub struct V8 {
@@ -36,6 +60,7 @@ pub struct V8 {
 }
 
 /// What V8's file has itself.
+#[derive(Debug, Clone, Default)]
 struct BuiltIn {
     path: String,
     /// Of V8's own code, in the file.
@@ -46,20 +71,17 @@ struct BuiltIn {
 
 impl BuiltIn {
     /// By the file's symbols. `None`: it has none.
-    fn read(path: &str, reachable: &Path) -> Option<BuiltIn> {
+    fn read(reachable: &Path) -> Option<BuiltIn> {
         const GROUP: &[u8] = b"_ZN2v88internal12IsolateGroup22default_isolate_group_E";
         let cache: ReadCache<std::fs::File> = ReadCache::new(open_file(reachable).ok()?);
         let file = object::File::parse(&cache).ok()?;
         let (mut start, mut end, mut group) = (u64::MAX, 0, None);
-        for symbol in file.symbols() {
-            let Ok(name) = symbol.name_bytes() else {
-                continue;
-            };
-            if name.starts_with(b"Builtins_") {
-                start = start.min(symbol.address());
-                end = end.max(symbol.address().saturating_add(symbol.size()));
-            } else if name == GROUP {
-                group = Some(symbol.address());
+        for symbol in symbols(&file, ".symtab", ".strtab") {
+            if symbol.name.starts_with(b"Builtins_") {
+                start = start.min(symbol.address);
+                end = end.max(symbol.address.saturating_add(symbol.bytes));
+            } else if symbol.name == GROUP {
+                group = Some(symbol.address);
             }
         }
         let first = file.segments().map(|segment| segment.address()).min()?;
@@ -72,18 +94,10 @@ impl BuiltIn {
             offset.saturating_add(address.saturating_sub(segment.address()))
         };
         Some(BuiltIn {
-            path: path.to_owned(),
+            path: String::new(),
             offsets: to_offset(start)..to_offset(end),
             group: group.and_then(|group| group.checked_sub(first)),
         })
-    }
-
-    fn without(path: &str) -> BuiltIn {
-        BuiltIn {
-            path: path.to_owned(),
-            offsets: 0..0,
-            group: None,
-        }
     }
 
     /// The part of a mapping of the file that is V8's own code.
@@ -102,7 +116,9 @@ impl BuiltIn {
 pub struct Mapped<'a> {
     pub range: Range<u64>,
     pub is_executable: bool,
-    /// `None`: no file is behind it.
+    /// It may neither be read nor written nor executed.
+    pub is_reserved: bool,
+    /// `None`: no file is behind it, and it has no name of the kernel's.
     pub path: Option<&'a str>,
     pub offset: u64,
 }
@@ -116,15 +132,17 @@ pub struct Caller {
 }
 
 impl V8 {
-    /// `None`: no V8 is in the file, or not one that can be read. `path`: of the file as the process names it.
-    pub fn of(pid: u32, path: &str) -> Option<V8> {
+    /// `None`: no V8 is in the file, or not one that can be read. `path`: of the file as the process names it;
+    /// `reachable`: where it can be opened.
+    pub fn of(pid: u32, path: &str, reachable: &str) -> Option<V8> {
         if !cfg!(target_arch = "x86_64") {
             return None;
         }
-        let reachable = format!("/proc/{pid}/root{path}");
-        let layout = Layout::read(Path::new(&reachable))?;
-        let built_in = BuiltIn::read(path, Path::new(&reachable));
-        let built_in = built_in.unwrap_or_else(|| BuiltIn::without(path));
+        let (layout, built_in) = (*described(reachable)?).clone()?;
+        let built_in = BuiltIn {
+            path: path.to_owned(),
+            ..built_in
+        };
         Some(V8 {
             heap: Heap::new(Memory { pid }, layout),
             code: Vec::new(),
@@ -136,37 +154,38 @@ impl V8 {
         })
     }
 
-    /// Takes up what is mapped now: all mappings of the process, by their addresses. V8 reserves room for the code that
-    /// it makes, and has pages of it executable when they are used: all that adjoins such a page counts.
+    /// Reads the list of all mappings of the process again, sorted by address. V8 reserves room for the code that it
+    /// makes, and has pages of it executable when they are used: what adjoins such a page, and nothing may touch yet,
+    /// counts too.
     pub fn reload<'a>(&mut self, mapped: impl Iterator<Item = Mapped<'a>>) {
         self.code.clear();
-        // Without files behind it and without a gap; whether any of it is executable.
         let (mut run, mut has_code) = (0..0, false);
         let mut built_in = Vec::new();
         for one in mapped {
-            let is_copy = one.path == Some(self.built_in.path.as_str());
-            if let (true, 0, Some(group)) = (is_copy, one.offset, self.built_in.group) {
-                self.dispatch.group = one.range.start.saturating_add(group);
+            if one.path == Some(self.built_in.path.as_str()) {
+                if let (0, 0, Some(group)) = (self.dispatch.group, one.offset, self.built_in.group)
+                {
+                    self.dispatch.group = one.range.start.saturating_add(group);
+                }
+                if one.is_executable {
+                    built_in.extend(self.built_in.within(&one));
+                }
             }
-            if is_copy && one.is_executable {
-                built_in.extend(self.built_in.within(&one));
-            }
-            if one.path.is_some() && !is_copy || one.range.start != run.end {
+            let is_room = one.path.is_none() && (one.is_executable || one.is_reserved);
+            if !is_room || one.range.start != run.end {
                 if has_code {
                     self.code.push(run);
                 }
                 (run, has_code) = (one.range.start..one.range.start, false);
             }
-            if one.path.is_none() || is_copy {
-                has_code |= one.is_executable && !is_copy;
+            if is_room {
+                has_code |= one.is_executable;
                 run.end = one.range.end;
             }
         }
         if has_code {
             self.code.push(run);
         }
-        // V8's own code may lie within what it reserved, copied there.
-        built_in.retain(|range| !self.is_code(range.start));
         self.code.extend(built_in);
         self.code.sort_by_key(|range| range.start);
     }
@@ -177,7 +196,8 @@ impl V8 {
         after > 0 && self.code[after - 1].contains(&pc)
     }
 
-    /// The caller of a frame of V8's; its functions are put into `frames`, innermost first. `None`: it is no such frame.
+    /// The caller of a frame of V8's; its functions are put into `frames`, innermost first. `None`: it is no such
+    /// frame.
     /// `pc`: within the instruction that runs or called; `read`: a word of the stack.
     pub fn step(
         &mut self,
@@ -196,7 +216,7 @@ impl V8 {
         if kind & 1 == 0 {
             let kind = kind >> 1;
             let named = of.named.iter().find(|(named, _)| *named == kind);
-            frames.extend(named.and_then(|(_, name)| of_runtime(name)));
+            frames.extend(named.map(|(_, name)| of_runtime(name)));
             return (1..KINDS_MAX).contains(&kind).then_some(caller);
         }
         let function = read(fp.checked_add_signed(of.function)?)?;
@@ -251,7 +271,7 @@ impl V8 {
 }
 
 /// Work of V8's own.
-fn of_runtime(name: &str) -> Option<u64> {
+fn of_runtime(name: &str) -> u64 {
     address_of(Function {
         name: name.to_owned(),
         file: None,

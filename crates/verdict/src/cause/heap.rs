@@ -17,7 +17,7 @@ use memory::libraries::first_of_each_package;
 use memory::lost::chance_if_held;
 use memory::rank::{Site, frame_name};
 use memory::wrappers::is_wrapper;
-use symbols::frame::Frame;
+use symbols::frame::{Frame, JAVASCRIPT_MODULE};
 use symbols::hotspot::is_jvm;
 use symbols::python::is_interpreter;
 use symbols::v8::is_runtime;
@@ -242,12 +242,14 @@ fn next_callers(site: &Site) -> Vec<String> {
     let Some(own) = site.frames.first() else {
         return Vec::new();
     };
-    let is_caller = |frame: &&Frame| {
-        !is_wrapper(frame)
-            && !is_interpreter(&frame.module)
-            && !is_jvm(&frame.module)
-            && !is_runtime(&frame.module)
+    let has_javascript = site
+        .frames
+        .iter()
+        .any(|frame| frame.module == JAVASCRIPT_MODULE);
+    let is_runtimes = |module: &str| {
+        is_interpreter(module) || is_jvm(module) || has_javascript && is_runtime(module)
     };
+    let is_caller = |frame: &&Frame| !is_wrapper(frame) && !is_runtimes(&frame.module);
     let mut module = own.module.as_str();
     let (mut names, mut last) = (Vec::new(), None);
     for frame in site.frames.iter().skip(1).filter(is_caller) {
