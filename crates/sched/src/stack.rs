@@ -95,7 +95,7 @@ pub(super) fn is_locking(frames: &[Frame]) -> bool {
 
 /// Functions that collectors of garbage are in, by a part of their names: HotSpot's, Go's, CPython's, V8's, .NET's and
 /// Ruby's.
-const COLLECTORS: [&str; 18] = [
+const COLLECTORS: [&str; 23] = [
     "VM_GenCollect",
     "VM_G1",
     "VM_CollectFor",
@@ -113,6 +113,11 @@ const COLLECTORS: [&str; 18] = [
     "runtime.gcStart",
     "gc_collect_main",
     "Heap::CollectGarbage",
+    "v8::internal::Scaveng",
+    "v8::internal::MarkCompact",
+    "v8::internal::ConcurrentMarking",
+    "v8::internal::Sweeper",
+    "v8::internal::IncrementalMarking",
     "gc_heap::garbage_collect",
 ];
 

@@ -154,6 +154,11 @@ fn a_collector_is_not_the_finalizers_that_it_calls() {
         ("main", "node")
     ]));
     assert!(of(&[
+        ("v8::internal::Scavenger::ScavengeObject<..>", "node"),
+        ("v8::internal::ScavengerCollector::JobTask::Run", "node"),
+        ("start_thread", "libc.so.6")
+    ]));
+    assert!(of(&[
         ("runtime.gcDrain", "shop"),
         ("runtime.gcAssistAlloc", "shop"),
         ("main.take", "shop")
