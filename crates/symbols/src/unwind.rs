@@ -126,9 +126,6 @@ impl Stacks {
     }
 
     fn find_v8(&mut self, maps: &MemoryMaps) {
-        const ALLOWED: MMPermissions = MMPermissions::READ
-            .union(MMPermissions::WRITE)
-            .union(MMPermissions::EXECUTE);
         let pid = self.memory.pid;
         let program = format!("/proc/{pid}/exe");
         let library = self.files.iter().map(|(_, path)| path.as_str());
@@ -145,20 +142,7 @@ impl Stacks {
             self.v8_sought = path;
         }
         if let Some(v8) = &mut self.v8 {
-            let mapped = maps.iter().map(|map| Mapped {
-                range: map.address.0..map.address.1,
-                is_executable: map.perms.contains(MMPermissions::EXECUTE),
-                is_reserved: map.perms.intersection(ALLOWED).is_empty(),
-                path: match &map.pathname {
-                    MMapPath::Path(path) => path.to_str(),
-                    MMapPath::Anonymous => None,
-                    // Named by the program itself (prctl, PR_SET_VMA_ANON_NAME).
-                    MMapPath::Other(name) if name.starts_with("anon:") => None,
-                    _ => Some(""),
-                },
-                offset: map.offset,
-            });
-            v8.reload(mapped);
+            v8.reload(maps.iter().map(Mapped::from));
         }
     }
 

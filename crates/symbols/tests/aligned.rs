@@ -2,24 +2,14 @@
 
 #![cfg(target_arch = "x86_64")]
 
+mod waiting;
+
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use symbols::registers::Registers;
 use symbols::unwind::Stacks;
-
-fn waiting(pid: u32) -> Option<Registers> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/syscall")).ok()?;
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let number = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok();
-    let [.., sp, pc] = words[..] else { return None };
-    (words.len() == 9).then_some(Registers {
-        pc: number(pc)?,
-        sp: number(sp)?,
-        ..Registers::default()
-    })
-}
+use waiting::waiting;
 
 #[test]
 fn callers_of_code_that_aligns_its_stack_are_found() {
@@ -50,9 +40,11 @@ fn callers_of_code_that_aligns_its_stack_are_found() {
     let (mut seen, mut right) = (0, 0);
     for _ in 0..50 {
         std::thread::sleep(Duration::from_millis(1));
-        let Some(before) = waiting(pid) else { continue };
+        let Some(before) = waiting(pid, pid) else {
+            continue;
+        };
         let found = stacks.of_blocked(before);
-        if waiting(pid) != Some(before) {
+        if waiting(pid, pid) != Some(before) {
             continue;
         }
         // Both functions are shorter than that.

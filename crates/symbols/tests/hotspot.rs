@@ -2,6 +2,8 @@
 
 #![cfg(target_arch = "x86_64")]
 
+mod waiting;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -9,9 +11,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use symbols::hotspot::{JavaMethods, is_java};
-use symbols::registers::Registers;
 use symbols::unwind::Stacks;
 use testkit::java::{Jdk, jdks};
+use waiting::waiting;
 
 const MODES: [&str; 4] = [
     "-Xint",
@@ -32,19 +34,6 @@ const EXPECTED: [(&str, &str, &str); 5] = [
     ("deep", "Waits.deeply", "Waits.lambda$main$"),
 ];
 
-/// Registers of a thread that waits in a system call.
-fn waiting(pid: u32, tid: &str) -> Option<Registers> {
-    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let number = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok();
-    let [.., sp, pc] = words[..] else { return None };
-    (words.len() == 9).then_some(Registers {
-        pc: number(pc)?,
-        sp: number(sp)?,
-        ..Registers::default()
-    })
-}
-
 /// The Java functions of a thread, innermost first, if it waited at one place meanwhile.
 fn functions(
     stacks: &mut Stacks,
@@ -52,9 +41,9 @@ fn functions(
     pid: u32,
     tid: &str,
 ) -> Option<Vec<String>> {
-    let before = waiting(pid, tid)?;
+    let before = waiting(pid, tid.parse().ok()?)?;
     let addresses = stacks.of_blocked_without_fp(before);
-    if waiting(pid, tid) != Some(before) {
+    if waiting(pid, tid.parse().ok()?) != Some(before) {
         return None;
     }
     let java = addresses.iter().filter(|address| is_java(**address));

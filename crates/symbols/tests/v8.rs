@@ -2,15 +2,17 @@
 
 #![cfg(target_arch = "x86_64")]
 
+mod waiting;
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use symbols::registers::Registers;
 use symbols::unwind::Stacks;
 use symbols::v8::{is_javascript, named};
 use testkit::skipped;
+use waiting::waiting;
 
 /// Interpreted, baseline code, and as it comes: optimised, with functions inlined.
 const MODES: [&str; 3] = ["--no-opt", "--always-sparkplug", "--opt"];
@@ -54,24 +56,11 @@ fn nodes() -> Vec<PathBuf> {
     fetched.into_iter().flatten().chain(installed).collect()
 }
 
-/// Registers of the main thread, where it waits in a system call.
-fn waiting(pid: u32) -> Option<Registers> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/syscall")).ok()?;
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let number = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok();
-    let [.., sp, pc] = words[..] else { return None };
-    (words.len() == 9).then_some(Registers {
-        pc: number(pc)?,
-        sp: number(sp)?,
-        ..Registers::default()
-    })
-}
-
 /// The functions of JavaScript on its stack, innermost first, if it waited at one place meanwhile.
 fn functions(stacks: &mut Stacks, pid: u32) -> Option<Vec<String>> {
-    let before = waiting(pid)?;
+    let before = waiting(pid, pid)?;
     let addresses = stacks.of_blocked_without_fp(before);
-    if waiting(pid) != Some(before) {
+    if waiting(pid, pid) != Some(before) {
         return None;
     }
     let javascript = addresses.iter().filter(|address| is_javascript(**address));

@@ -1,6 +1,6 @@
 //! Where V8's objects have their fields, as its own file says.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
@@ -13,7 +13,6 @@ use super::elf::{number, symbols};
 const FIXED_POSITIONS: (i32, i32) = (12, 9);
 /// From this version on Code has the address of its instructions; before, they follow it.
 const INSTRUCTIONS_APART: (i32, i32) = (11, 2);
-
 /// From this version on the order of what is not exported was not compared.
 const UNKNOWN: (i32, i32) = (14, 0);
 /// From this version on functions have a handle in place of a pointer to their code.
@@ -101,7 +100,7 @@ pub struct CodeLayout {
 }
 
 /// The numbers of a file by their names, without `v8dbg_`.
-struct Numbers(HashMap<String, i32>);
+struct Numbers(BTreeMap<String, i32>);
 
 impl Numbers {
     fn read(path: &Path) -> Option<Numbers> {
@@ -110,7 +109,7 @@ impl Numbers {
         const NUMBERS_MAX: usize = 4_096;
         let cache: ReadCache<File> = ReadCache::new(open_file(path).ok()?);
         let file = object::File::parse(&cache).ok()?;
-        let mut numbers = HashMap::new();
+        let mut numbers = BTreeMap::new();
         for symbol in symbols(&file, ".dynsym", ".dynstr") {
             let Ok(name) = str::from_utf8(symbol.name) else {
                 continue;
@@ -150,13 +149,12 @@ impl Numbers {
         self.get(name).and_then(|number| u16::try_from(number).ok())
     }
 
-    /// A field's, whatever type it is of: that is a part of the name, and not the same in each version.
+    /// The offset of a field. Its type is a part of the symbol's name, and differs between versions.
     fn field(&self, class: &str, field: &str) -> Option<u64> {
         let start = format!("class_{class}__{field}__");
-        let mut names = self.0.iter().filter(|(name, _)| name.starts_with(&start));
-        names
-            .next()
-            .and_then(|(_, number)| u64::try_from(*number).ok())
+        let (name, number) = self.0.range(start.clone()..).next()?;
+        name.starts_with(&start)
+            .then(|| u64::try_from(*number).ok())?
     }
 
     fn version(&self) -> Option<(i32, i32)> {

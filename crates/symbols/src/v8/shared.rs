@@ -100,9 +100,7 @@ impl Shared {
         let ends = self.lines.get(&key)?.as_ref()?;
         u32::try_from(ends.partition_point(|end| *end < start) + 1).ok()
     }
-}
 
-impl Shared {
     /// For one more script with so many lines.
     fn make_room(&mut self, lines: usize) {
         let count = |ends: &Option<Arc<[u32]>>| ends.as_ref().map_or(0, |ends| ends.len());

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use object::{Object, ObjectSegment, ReadCache};
 use observe::fact::open_file;
+use procfs::process::{MMPermissions, MMapPath, MemoryMap};
 
 use super::code::inlined;
 use super::dispatch::Dispatch;
@@ -123,6 +124,27 @@ pub struct Mapped<'a> {
     pub offset: u64,
 }
 
+impl<'a> From<&'a MemoryMap> for Mapped<'a> {
+    fn from(map: &'a MemoryMap) -> Mapped<'a> {
+        const ALLOWED: MMPermissions = MMPermissions::READ
+            .union(MMPermissions::WRITE)
+            .union(MMPermissions::EXECUTE);
+        Mapped {
+            range: map.address.0..map.address.1,
+            is_executable: map.perms.contains(MMPermissions::EXECUTE),
+            is_reserved: map.perms.intersection(ALLOWED).is_empty(),
+            path: match &map.pathname {
+                MMapPath::Path(path) => path.to_str(),
+                MMapPath::Anonymous => None,
+                // Named by the program itself (prctl, PR_SET_VMA_ANON_NAME).
+                MMapPath::Other(name) if name.starts_with("anon:") => None,
+                _ => Some(""),
+            },
+            offset: map.offset,
+        }
+    }
+}
+
 /// Registers of a frame's caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caller {
@@ -197,8 +219,7 @@ impl V8 {
     }
 
     /// The caller of a frame of V8's; its functions are put into `frames`, innermost first. `None`: it is no such
-    /// frame.
-    /// `pc`: within the instruction that runs or called; `read`: a word of the stack.
+    /// frame. `pc`: within the instruction that runs or called; `read`: a word of the stack.
     pub fn step(
         &mut self,
         pc: u64,
@@ -214,10 +235,10 @@ impl V8 {
         let of = &self.heap.layout.frame;
         let kind = read(fp.checked_add_signed(of.kind)?)?;
         if kind & 1 == 0 {
-            let kind = kind >> 1;
+            let kind = Some(kind >> 1).filter(|kind| (1..KINDS_MAX).contains(kind))?;
             let named = of.named.iter().find(|(named, _)| *named == kind);
             frames.extend(named.map(|(_, name)| of_runtime(name)));
-            return (1..KINDS_MAX).contains(&kind).then_some(caller);
+            return Some(caller);
         }
         let function = read(fp.checked_add_signed(of.function)?)?;
         let bytecode = fp.checked_add_signed(of.bytecode).and_then(read);
