@@ -85,6 +85,11 @@ pub fn hits() -> &'static [u8] {
     object!("hits.bpf.o")
 }
 
+/// programs/requests.bpf.c
+pub fn requests() -> &'static [u8] {
+    object!("requests.bpf.o")
+}
+
 /// An object file on its way into the kernel.
 #[derive(Clone)]
 pub struct Object {
@@ -195,6 +200,10 @@ mod tests {
             ),
             (heap(), &["on_entry", "on_exit"]),
             (hits(), &["on_hit"]),
+            (
+                requests(),
+                &["on_ready", "on_receive", "on_send", "on_state"],
+            ),
         ] {
             let object = Object::parse(file).unwrap();
             let mut found: Vec<&str> = object.parsed.programs.keys().map(String::as_str).collect();

@@ -122,6 +122,22 @@ impl Descriptors {
         })
     }
 
+    /// A connection that one client opened, or one that somebody on the machine may have called; `None`: it is closed,
+    /// or not known yet.
+    pub fn takes_requests(&mut self, fd: i32) -> Option<bool> {
+        let Descriptor {
+            kind,
+            name,
+            one_client,
+        } = self.describe(fd);
+        match kind {
+            Kind::Inbound => Some(one_client),
+            Kind::Outbound => Some(false),
+            Kind::Between => Some(fd > STANDARD_ERROR && self.may_have_called(fd, &name)),
+            Kind::File | Kind::Timer | Kind::Epoll | Kind::Unknown => None,
+        }
+    }
+
     /// Others can call a socket of the machine that has a name, as clients do, and may write to the standard input.
     fn may_have_called(&self, fd: i32, name: &str) -> bool {
         match name.starts_with("socket:") {

@@ -12,8 +12,10 @@
 //! Ebpf (records of programs)  --+
 //! Events (records of perf)      +--> Watch --> Event { at, thread, what } --> stalls::Analyser
 //! Goroutines (hits of uprobes) -+
+//! Answers (records of programs on sockets) --> requests of the watch
 //! ```
 
+pub mod answers;
 pub mod calls;
 pub mod clocks;
 pub mod descriptors;

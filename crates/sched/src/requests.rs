@@ -14,6 +14,26 @@ pub struct Request {
     pub tid: Option<Tid>,
 }
 
+/// A request on one of the process's own connections ([`crate::answers`]), CLOCK_MONOTONIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Answered {
+    /// Its first bytes arrived.
+    pub start_ns: u64,
+    /// A thread took them up.
+    pub received_ns: u64,
+    /// The first bytes of the answer left.
+    pub end_ns: u64,
+    /// Threads, or goroutines where there are any.
+    pub receiver: Tid,
+    pub sender: Tid,
+}
+
+impl Answered {
+    pub fn ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+}
+
 /// Requests read from one file.
 const REQUESTS_MAX: usize = 2_000_000;
 

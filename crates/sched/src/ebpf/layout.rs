@@ -63,7 +63,8 @@ pub fn waking_event(format: &str) -> io::Result<View> {
     })
 }
 
-fn half(name: &'static str, offset: i16) -> Field {
+/// Four bytes.
+pub fn half(name: &'static str, offset: i16) -> Field {
     Field {
         bytes: 4,
         ..Field::word(name, offset)
@@ -114,7 +115,10 @@ const USER: [(&str, i16); 8] = [
 ];
 
 /// The offset of a field of that name and size.
-fn offset(format: &str, name: &str, size: usize) -> io::Result<i16> {
+///
+/// # Errors
+/// The tracepoint has none.
+pub fn offset(format: &str, name: &str, size: usize) -> io::Result<i16> {
     let line = format.lines().find(|line| {
         let declared = line.trim().strip_prefix("field:").unwrap_or("");
         let declared = declared.split(';').next().unwrap_or("");

@@ -1,7 +1,7 @@
 //! The eBPF collector: programs on `sched_switch` and `sched_waking` (bpf's programs/sched.bpf.c), and on samples of
 //! the clock. The kernel drops everything that is not of the watched process.
 
-mod layout;
+pub mod layout;
 mod python;
 mod raw;
 pub mod record;
@@ -20,7 +20,7 @@ use bpf::kernel::{Tracing, event, open_event};
 use bpf::map::{Array, Hash, Ring};
 use bpf::object::{self, Object};
 
-const PROG_TYPE_TRACEPOINT: u32 = 5;
+pub const PROG_TYPE_TRACEPOINT: u32 = 5;
 const PROG_TYPE_PERF_EVENT: u32 = 7;
 /// The limit while a watch is opened, which takes tens of milliseconds.
 const AT_FIRST_NS: u64 = 1_000_000;
@@ -56,8 +56,8 @@ impl Ebpf {
         let mut object = Object::parse(object::sched())?;
         object.set("PID", pid);
         object.set("AT_ONCE", at_once.into());
-        object.view(layout::switch_event(&format_of(&tracing, "sched_switch")?)?);
-        object.view(layout::waking_event(&format_of(&tracing, "sched_waking")?)?);
+        object.view(layout::switch_event(&format_of(&tracing, "sched/sched_switch")?)?);
+        object.view(layout::waking_event(&format_of(&tracing, "sched/sched_waking")?)?);
         object.view(layout::user_registers());
         let threads = Hash::create(
             &mut object,
@@ -79,7 +79,10 @@ impl Ebpf {
             limits.write(kind, AT_FIRST_NS);
         }
         let (mut held, mut programs) = (Vec::new(), Vec::new());
-        for (tracepoint, name) in [("sched_switch", "on_switch"), ("sched_waking", "on_waking")] {
+        for (tracepoint, name) in [
+            ("sched/sched_switch", "on_switch"),
+            ("sched/sched_waking", "on_waking"),
+        ] {
             let program = object.load(name, (PROG_TYPE_TRACEPOINT, 0))?;
             held.extend(attach(&tracing, tracepoint, &program)?);
             programs.push(program);
@@ -166,13 +169,14 @@ impl Ebpf {
     }
 }
 
-fn format_of(tracing: &Tracing, name: &str) -> io::Result<String> {
-    tracing.read(&format!("events/sched/{name}/format"))
+/// `name`: with the folder of its subsystem.
+pub fn format_of(tracing: &Tracing, name: &str) -> io::Result<String> {
+    tracing.read(&format!("events/{name}/format"))
 }
 
 /// One event is enough for all CPUs: programs hang on the tracepoint, not on the event.
-fn attach(tracing: &Tracing, name: &str, program: &OwnedFd) -> io::Result<[OwnedFd; 1]> {
-    let id = tracing.read(&format!("events/sched/{name}/id"))?;
+pub fn attach(tracing: &Tracing, name: &str, program: &OwnedFd) -> io::Result<[OwnedFd; 1]> {
+    let id = tracing.read(&format!("events/{name}/id"))?;
     let id = id.trim().parse().map_err(io::Error::other)?;
     let mut attr = event(perf::PERF_TYPE_TRACEPOINT, id);
     // Without a period it counts, and samples nothing.

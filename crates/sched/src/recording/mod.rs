@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{StackId, TextId, Tid, What};
 use crate::quota::Stretch;
-use crate::requests::Request;
+use crate::requests::{Answered, Request};
 use crate::stack::Frame;
 use crate::time::now_ns;
 use crate::watch::{Losses, Watch};
@@ -33,8 +33,10 @@ pub use self::read::{Next, Recording};
 pub use self::write::{Recorder, Written};
 
 const MAGIC: &[u8; 8] = b"HWSTALLS";
-/// Of the encoding: another one cannot be read.
-pub const VERSION: u32 = 1;
+/// Of the encoding: a later one cannot be read.
+pub const VERSION: u32 = 2;
+/// The oldest that can be read: without requests on connections.
+const VERSION_MIN: u32 = 1;
 /// Most bytes that one chunk unpacks to: several times what the recorder gathers before it writes.
 const CHUNK_BYTES_MAX: usize = 32 << 20;
 
@@ -102,6 +104,10 @@ pub struct Closing {
     pub stolen_share: Option<f64>,
     /// Calls of the function of `--span`.
     pub calls: Option<Vec<Request>>,
+    /// Requests on its connections that were counted alone; `None`: none were seen, for the mode or the kernel does not
+    /// tell of them. A chunk of its own in the file.
+    #[serde(skip)]
+    pub uncounted_requests: Option<u64>,
     /// CPU time of highwater, nanoseconds.
     pub own_cpu_ns: u64,
     /// What the watch cost, as it is printed and as JSON.
@@ -158,4 +164,8 @@ enum Chunk {
     Names(NewNames),
     Turns(Vec<RecordedTurn>),
     Closing(Closing),
+    /// Requests of the turns that follow, since version 2.
+    Answered(Vec<Answered>),
+    /// Requests were seen, and so many were counted alone; since version 2.
+    Uncounted(u64),
 }

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use super::write::checksum;
 use super::{
     CHUNK_BYTES_MAX, Chunk, Closing, Delta, Facts, MAGIC, RecordedNames, RecordedTurn,
-    RecordingError, VERSION,
+    RecordingError, VERSION, VERSION_MIN,
 };
 use crate::event::Event;
+use crate::requests::Answered;
 use crate::watch::Turn;
 
 /// Times further from the watch's start than this are damage.
@@ -24,6 +25,9 @@ pub struct Recording {
     file: BufReader<File>,
     at: u64,
     turns: VecDeque<RecordedTurn>,
+    /// Of the turns that come next.
+    answered: Vec<Answered>,
+    uncounted: Option<u64>,
     closing: Option<Closing>,
     damage: Option<String>,
     over: bool,
@@ -55,7 +59,7 @@ impl Recording {
             _ => return Err(RecordingError::NoRecording { path }),
         }
         let found = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
-        if found != VERSION {
+        if !(VERSION_MIN..=VERSION).contains(&found) {
             return Err(RecordingError::Version { path, found });
         }
         let (what, at) = match next_chunk(&mut file) {
@@ -66,6 +70,8 @@ impl Recording {
                     file,
                     at: 12 + bytes,
                     turns: VecDeque::new(),
+                    answered: Vec::new(),
+                    uncounted: None,
                     closing: None,
                     damage: None,
                     over: false,
@@ -117,6 +123,8 @@ impl Recording {
                 match chunk {
                     Chunk::Names(new) => self.names.add(new),
                     Chunk::Turns(turns) => self.turns = turns.into(),
+                    Chunk::Answered(answered) => self.answered = answered,
+                    Chunk::Uncounted(uncounted) => self.uncounted = Some(uncounted),
                     Chunk::Closing(mut closing) => {
                         let started_ns = self.facts.started_ns;
                         let latest_ns = started_ns.saturating_add(SPAN_NS_MAX);
@@ -124,6 +132,7 @@ impl Recording {
                         if let Some(calls) = &mut closing.calls {
                             calls.retain(|call| call.start_ns <= call.end_ns);
                         }
+                        closing.uncounted_requests = self.uncounted;
                         self.names.quota_groups = closing.quota_groups.clone();
                         self.closing = Some(closing);
                         self.over = true;
@@ -143,7 +152,7 @@ impl Recording {
     }
 
     /// With times again; none where one is impossible.
-    fn turn(&self, turn: RecordedTurn) -> Option<(Turn, u64)> {
+    fn turn(&mut self, turn: RecordedTurn) -> Option<(Turn, u64)> {
         let possible = |ns: u64| {
             let from_ns = self.facts.started_ns.saturating_sub(SPAN_NS_MAX);
             let to_ns = self.facts.started_ns.saturating_add(SPAN_NS_MAX);
@@ -159,7 +168,14 @@ impl Recording {
         let ordered = stretches().all(|of| of.start_ns <= of.end_ns && possible(of.end_ns));
         let known = ordered && possible(turn.at_ns) && possible(turn.told_ns);
         let events = events.filter(|_| known)?;
+        // With the first of the turns, for they are looked into at its end alone.
+        let mut answered = std::mem::take(&mut self.answered);
+        answered.retain(|of| {
+            let ordered = of.start_ns <= of.received_ns && of.received_ns <= of.end_ns;
+            ordered && possible(of.start_ns) && possible(of.end_ns)
+        });
         let given = Turn {
+            answered,
             events,
             told_ns: turn.told_ns,
             throttled: turn.throttled,

@@ -91,6 +91,7 @@ fn closing() -> Closing {
         ended_ns: STARTED_NS + 9_000_000_000,
         requesters: vec![42],
         quota_groups: vec!["/a".into()],
+        uncounted_requests: Some(7),
         ..Closing::default()
     }
 }
@@ -109,10 +110,31 @@ fn whole() -> Vec<u8> {
     bytes(&[
         Chunk::Facts(facts()),
         Chunk::Names(names()),
+        Chunk::Answered(vec![answered(), backwards()]),
         Chunk::Turns(turns.collect()),
         Chunk::Turns(vec![turn(STARTED_NS + 200_000_000)]),
+        Chunk::Uncounted(7),
         Chunk::Closing(closing()),
     ])
+}
+
+/// A request on a connection.
+fn answered() -> Answered {
+    Answered {
+        start_ns: STARTED_NS + 1_000,
+        received_ns: STARTED_NS + 2_000,
+        end_ns: STARTED_NS + 9_000,
+        receiver: 42,
+        sender: 43,
+    }
+}
+
+/// One that no watch tells.
+fn backwards() -> Answered {
+    Answered {
+        end_ns: STARTED_NS,
+        ..answered()
+    }
 }
 
 struct Read {
@@ -156,6 +178,12 @@ fn what_was_written_is_read() {
     assert_eq!(first.events, events(at_ns - 1_000_000));
     assert_eq!(first.groups, [(42, Some(9)), (43, None)]);
     assert_eq!(first.throttled[0].end_ns, *at_ns);
+    assert_eq!(
+        first.answered,
+        [answered()],
+        "and not the one that goes back"
+    );
+    assert!(found.turns[1..].iter().all(|(turn, _)| turn.answered.is_empty()));
     assert_eq!(*found.end.unwrap(), closing());
     let names = found.names;
     assert_eq!(names.thread(43), "writer");
@@ -165,6 +193,20 @@ fn what_was_written_is_read() {
     assert_eq!(names.holder(1, 2), Some("flush"));
     assert_eq!(names.quota_groups, ["/a"]);
     assert_eq!((names.thread(77), names.words(77)), (String::new(), ""));
+}
+
+/// Of the version before requests were in it.
+#[test]
+fn an_older_recording_is_read() {
+    let mut old = bytes(&[
+        Chunk::Facts(facts()),
+        Chunk::Turns(vec![turn(STARTED_NS + 40_000_000)]),
+        Chunk::Closing(closing()),
+    ]);
+    old[8..12].copy_from_slice(&1u32.to_le_bytes());
+    let found = read(&old).unwrap();
+    assert_eq!(found.turns.len(), 1);
+    assert_eq!(found.end.unwrap().uncounted_requests, None);
 }
 
 /// As a recorder that was killed leaves it.

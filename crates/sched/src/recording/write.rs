@@ -12,6 +12,7 @@ use super::{
     RecordingError, VERSION,
 };
 use crate::event::{Event, StackId, Tid};
+use crate::requests::Answered;
 use crate::watch::{Turn, Watch};
 
 /// Events gathered before a chunk is written; some 3 MiB of it at most.
@@ -32,6 +33,7 @@ pub struct Recorder {
     chunks: SyncSender<Vec<u8>>,
     writer: JoinHandle<io::Result<()>>,
     turns: Vec<RecordedTurn>,
+    answered: Vec<Answered>,
     events: usize,
     chunk_begun_ns: u64,
     bytes: u64,
@@ -84,6 +86,7 @@ impl Recorder {
             chunks,
             writer,
             turns: Vec::new(),
+            answered: Vec::new(),
             events: 0,
             chunk_begun_ns: facts.started_ns,
             bytes: head.len() as u64,
@@ -112,6 +115,7 @@ impl Recorder {
     fn keep(&mut self, turn: &Turn, at_ns: u64) {
         self.events += turn.events.len();
         self.all_events += turn.events.len() as u64;
+        self.answered.extend(&turn.answered);
         self.turns.push(RecordedTurn {
             at_ns,
             told_ns: turn.told_ns,
@@ -130,6 +134,9 @@ impl Recorder {
         self.turn(rest, closing.ended_ns, watch);
         let names = self.new_names(watch);
         self.flush(names);
+        if let Some(uncounted) = closing.uncounted_requests {
+            self.write(&Chunk::Uncounted(uncounted));
+        }
         self.write(&Chunk::Closing(closing.clone()));
         drop(self.chunks);
         let written = match self.writer.join() {
@@ -152,6 +159,10 @@ impl Recorder {
             let now = std::mem::take(&mut names);
             names.stacks = later;
             self.write(&Chunk::Names(now));
+        }
+        let answered = std::mem::take(&mut self.answered);
+        if !answered.is_empty() {
+            self.write(&Chunk::Answered(answered));
         }
         let turns = std::mem::take(&mut self.turns);
         self.events = 0;

@@ -1,6 +1,7 @@
 //! The watch over one process: opens what the mode has, and gives the events of each turn, sorted.
 
 mod admit;
+mod answered;
 mod at_place;
 mod costs;
 mod files;
@@ -19,6 +20,7 @@ mod threads;
 use std::io;
 use std::time::Duration;
 
+use super::answers::Answers;
 use super::calls::Calls;
 use super::ebpf::Ebpf;
 use super::ebpf::record::Record;
@@ -29,7 +31,7 @@ use super::open_files::{raise_the_limit, spare_files};
 use super::pace::Pace;
 use super::places::Places;
 use super::quota::{Quotas, Stretch};
-use super::requests::Request;
+use super::requests::{Answered, Request};
 use super::room::Room;
 use super::spans::Spans;
 use super::time::now_ns;
@@ -80,6 +82,7 @@ pub struct Watch {
     threads: Threads,
     go: Option<Goroutines>,
     spans: Option<Spans>,
+    answers: Option<Answers>,
     groups: Vec<(Tid, Option<u64>)>,
     held: Vec<Event>,
     rescanned_ns: u64,
@@ -136,6 +139,8 @@ pub struct Turn {
     /// Threads whose entry function became known: (thread, its hash); `None` is a goroutine that
     /// runs nothing of the program's own.
     pub groups: Vec<(Tid, Option<u64>)>,
+    /// Requests on its connections that were answered.
+    pub answered: Vec<Answered>,
     /// The process is gone, or the watch over its budget.
     pub ended: bool,
 }
@@ -184,6 +189,7 @@ impl Watch {
             threads: Threads::new(pid),
             go: None,
             spans: None,
+            answers: None,
             groups: Vec::new(),
             held: Vec::new(),
             rescanned_ns: 0,
@@ -331,6 +337,7 @@ impl Watch {
             turn.throttled = self.quotas.poll(now);
         }
         turn.ended |= self.is_over_budget(now);
+        turn.answered = self.answered(now);
         turn.events = self.release(now);
         turn.told_ns = now.saturating_sub(HOLD_BACK_NS);
         turn

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT OR GPL-2.0-only */
+/*
+ * Requests on the connections of one process: from the arrival of their first bytes to the first byte of
+ * the answer. crates/sched/src/answers reads them.
+ *
+ * The tracepoints are there since Linux 6.3 (include/trace/events/sock.h). What is read of a connection
+ * is when, by whom and how many bytes, and never the bytes.
+ */
+#include "bpf.h"
+
+enum constants {
+	/* Of the process. */
+	PID,
+};
+
+/* Who opened a connection; UNKNOWN of one that was there before the programs. */
+enum role { UNKNOWN = 0, SERVER = 1, CLIENT = 2 };
+
+/* A connection of any process, by the address of the kernel's struct sock. */
+struct connection {
+	/* Of the request that is not answered yet; 0: there is none. */
+	u64 arrived_ns;
+	u64 received_ns;
+	u32 receiver;
+	/* The first argument of the system call that received it: the descriptor, in nearly all. */
+	u32 descriptor;
+	u32 role;
+	u32 unused;
+};
+
+struct answer {
+	u64 arrived_ns;
+	u64 received_ns;
+	u64 answered_ns;
+	u64 connection;
+	u32 receiver, sender;
+	u32 descriptor;
+	u32 role;
+};
+
+/* The least recently used goes: what it was at is not told. */
+MAP(connections, LRU_HASH, u64, struct connection, 16384);
+/* Nanoseconds; answers that took less are counted in `short_answers`. */
+MAP(limits, ARRAY, u32, u64, 1);
+MAP(short_answers, ARRAY, u32, u64, 1);
+/* Answers that did not fit the ring. */
+MAP(lost, ARRAY, u32, u64, 1);
+RING(ring, struct answer);
+
+/* Of the tracepoints' records. */
+struct length_event {
+	u64 sk;
+	s32 ret;
+} VIEW;
+
+struct ready_event {
+	u64 skaddr;
+} VIEW;
+
+struct state_event {
+	u64 skaddr;
+	s32 oldstate;
+	s32 newstate;
+} VIEW;
+
+/* The kernel's struct pt_regs, by what system calls keep there. */
+struct user_registers {
+	u64 first;
+} VIEW;
+
+/* With 0 the kernel would drop the event for everybody who reads it (trace_call_bpf in kernel/trace/bpf_trace.c). */
+enum { FOR_OTHERS = 1 };
+/* include/net/tcp_states.h */
+enum { ESTABLISHED = 1, SYN_SENT = 2, SYN_RECV = 3, CLOSED = 7 };
+
+static always_inline struct connection *connection_of(u64 sock)
+{
+	return map_lookup(&connections, &sock);
+}
+
+static always_inline void opened(u64 sock, u32 role)
+{
+	struct connection fresh = { .role = role };
+
+	map_update(&connections, &sock, &fresh, 0);
+}
+
+/* Of a connection that is made the side is known, and of one that is over nothing stays: its address is used anew. */
+SEC("tracepoint/sock/inet_sock_set_state")
+int on_state(struct state_event *event)
+{
+	u64 sock = event->skaddr;
+
+	if (event->newstate == ESTABLISHED && event->oldstate == SYN_RECV)
+		opened(sock, SERVER);
+	else if (event->newstate == ESTABLISHED && event->oldstate == SYN_SENT)
+		opened(sock, CLIENT);
+	else if (event->newstate == CLOSED)
+		map_delete(&connections, &sock);
+	return FOR_OTHERS;
+}
+
+/* Something came; who will read it has not been asked. */
+SEC("tracepoint/sock/sk_data_ready")
+int on_ready(struct ready_event *event)
+{
+	struct connection *connection = connection_of(event->skaddr);
+
+	if (connection && !connection->arrived_ns && connection->role != CLIENT)
+		connection->arrived_ns = ktime_ns();
+	return FOR_OTHERS;
+}
+
+SEC("tracepoint/sock/sock_recv_length")
+int on_receive(struct length_event *event)
+{
+	u64 current = current_pid_tgid();
+	u64 sock = event->sk;
+
+	if (current >> 32 != CONSTANT(PID) || event->ret <= 0)
+		return FOR_OTHERS;
+	struct connection *connection = connection_of(sock);
+	if (!connection) {
+		opened(sock, UNKNOWN);
+		connection = connection_of(sock);
+	}
+	if (!connection || connection->received_ns || connection->role == CLIENT)
+		return FOR_OTHERS;
+	struct user_registers *registers = task_registers(current_task());
+	u64 now_ns = ktime_ns();
+	if (!connection->arrived_ns)
+		connection->arrived_ns = now_ns;
+	connection->received_ns = now_ns;
+	connection->receiver = current;
+	connection->descriptor = registers->first;
+	return FOR_OTHERS;
+}
+
+static always_inline void tell(u64 sock, const struct connection *connection, u64 now_ns, u32 sender)
+{
+	struct answer answer = {
+		.arrived_ns = connection->arrived_ns,
+		.received_ns = connection->received_ns,
+		.answered_ns = now_ns,
+		.connection = sock,
+		.receiver = connection->receiver,
+		.sender = sender,
+		.descriptor = connection->descriptor,
+		.role = connection->role,
+	};
+
+	if (ring_output(&ring, &answer, sizeof(answer), NO_WAKEUP))
+		count(&lost);
+}
+
+/* What follows the first bytes of an answer belongs to it. */
+SEC("tracepoint/sock/sock_send_length")
+int on_send(struct length_event *event)
+{
+	u64 current = current_pid_tgid();
+	u64 sock = event->sk;
+
+	if (current >> 32 != CONSTANT(PID) || event->ret <= 0)
+		return FOR_OTHERS;
+	struct connection *connection = connection_of(sock);
+	if (!connection || !connection->received_ns)
+		return FOR_OTHERS;
+	u64 now_ns = ktime_ns();
+	u64 *limit_ns = only(&limits);
+	if (limit_ns && now_ns - connection->arrived_ns < *limit_ns)
+		count(&short_answers);
+	else
+		tell(sock, connection, now_ns, current);
+	connection->arrived_ns = 0;
+	connection->received_ns = 0;
+	return FOR_OTHERS;
+}

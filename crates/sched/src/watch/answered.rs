@@ -1,0 +1,59 @@
+//! Requests on the connections of the watched process, by the threads or goroutines that took and answered them.
+
+use super::{Mode, Source, Watch};
+use crate::answers::{Answers, Told};
+use crate::event::Tid;
+use crate::requests::Answered;
+
+impl Watch {
+    /// Requests on the connections of the process are told from now on. Where the kernel or the mode does not tell of
+    /// them, that is among what is missing.
+    pub fn watch_requests(&mut self) {
+        if self.mode != Mode::Ebpf {
+            return;
+        }
+        let attached = Answers::attach(self.pid).and_then(|answers| {
+            let programs = answers.programs()?;
+            Ok((answers, programs))
+        });
+        match attached {
+            Ok((answers, programs)) => {
+                if let Source::Ebpf(ebpf) = &mut self.source {
+                    ebpf.programs.add(programs);
+                }
+                self.answers = Some(answers);
+            }
+            Err(why) => self
+                .missing
+                .push(format!("requests on its connections: {why}")),
+        }
+    }
+
+    /// Those that were answered since the last call. What a thread was in until then has been drained.
+    pub fn answered(&mut self, now_ns: u64) -> Vec<Answered> {
+        let told = self.answers.as_mut().map(|answers| answers.drain(now_ns));
+        let told = told.unwrap_or_default().into_iter();
+        told.filter_map(|told| self.of_tasks(&told)).collect()
+    }
+
+    /// In a Go program the goroutines that were on the threads just then.
+    fn of_tasks(&self, told: &Told) -> Option<Answered> {
+        let at = |tid: u32, at_ns: u64| match &self.go {
+            Some(go) => go.on_thread(tid, at_ns),
+            None => Some(Tid::from(tid)),
+        };
+        Some(Answered {
+            start_ns: told.arrived_ns,
+            received_ns: told.received_ns,
+            end_ns: told.answered_ns,
+            receiver: at(told.receiver, told.received_ns)?,
+            sender: at(told.sender, told.answered_ns)?,
+        })
+    }
+
+    /// Requests on its connections that took so short that they were counted alone, or did not fit the ring. `None`: they are not told.
+    pub fn uncounted_requests(&self) -> Option<u64> {
+        let (short, lost) = self.answers.as_ref()?.uncounted();
+        Some(short + lost)
+    }
+}
