@@ -5,6 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use super::busy::{Busy, Cutter};
 use super::cause::{Judged, Known, judge};
 use super::event::{ENDED_KEPT, Event, Tid, Wait, WaitKind, Waker};
+use super::connections::Connections;
 use super::group::{Begun, GroupId, Groups};
 use super::home::Homes;
 use super::pieces::Pieces;
@@ -44,6 +45,7 @@ pub struct Analyser {
     tokens: Tokens,
     pub stalls: Vec<Stall>,
     pub pieces: Pieces,
+    pub connections: Connections,
     /// Stalls past [`STALLS_MAX`].
     pub dropped_stalls: u64,
     /// Threads that lived when the watch began; the first busy period of any other is its start.
@@ -99,6 +101,7 @@ impl Analyser {
     pub fn take_turn(&mut self, turn: Turn) {
         turn.events.iter().for_each(|event| self.push(event));
         self.told_until(turn.told_ns);
+        self.connections.take(&turn.answered);
         for stretch in &turn.throttled {
             self.quota.throttled(stretch.start_ns, stretch.end_ns);
         }
@@ -134,6 +137,7 @@ impl Analyser {
             ended.extend(self.last(tid, settled_ns));
             ended.iter().for_each(|busy| self.take(busy));
         }
+        self.connections.follow(&self.pieces, settled_ns);
         self.forget(settled_ns);
         &self.stalls[from..]
     }
@@ -164,6 +168,17 @@ impl Analyser {
             .flat_map(|(tid, since)| self.open(tid, since))
             .collect();
         self.stalls.extend(open);
+        for turn in self.connections.turns_of_slow_requests() {
+            self.keep(turn);
+        }
+        self.groups.are_felt(self.connections.felt());
+    }
+
+    fn keep(&mut self, stall: Stall) {
+        match self.stalls.len() < STALLS_MAX {
+            true => self.stalls.push(stall),
+            false => self.dropped_stalls += 1,
+        }
     }
 
     fn with_present(&self, mut busy: Busy, now: Option<(u64, State)>) -> Busy {
@@ -286,12 +301,8 @@ impl Analyser {
             self.groups.learn(busy.tid, busy.on_cpu_ns);
         }
         let stalls = stalls_of(busy, &self.groups, &self.lines);
-        for stall in stalls {
-            match self.stalls.len() < STALLS_MAX {
-                true => self.stalls.push(stall),
-                false => self.dropped_stalls += 1,
-            }
-        }
+        stalls.into_iter().for_each(|stall| self.keep(stall));
+        self.connections.learn(busy, &self.groups, &self.lines);
     }
 
     /// History is needed back to the start of every wait that is not judged yet.

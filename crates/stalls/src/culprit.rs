@@ -59,7 +59,7 @@ pub fn culprit_of(stalls: &[&Stall], groups: &Groups) -> Culprit {
     let activity = most(|leaf| leaf.activity);
     let mut samples = Vec::new();
     if kind == LeafKind::OnCpu {
-        samples = most_first(mine().map(|s| (s.leaf.stack, s.ns)));
+        samples = most_first(mine().flat_map(|s| stacks_of(s)));
         samples.truncate(SAMPLES_KEPT);
     }
     Culprit {
@@ -77,6 +77,17 @@ pub fn culprit_of(stalls: &[&Stall], groups: &Groups) -> Culprit {
             .rests_of(tid)
             .filter(|stack| mine().all(|stall| stall.leaf.stack != *stack))
             .collect(),
+    }
+}
+
+/// Those of one stall, each with its part of the time.
+fn stacks_of(stall: &Stall) -> Vec<(StackId, u64)> {
+    match stall.samples.len() as u64 {
+        0 => vec![(stall.leaf.stack, stall.ns)],
+        count => {
+            let each = stall.samples.iter();
+            each.map(|stack| (*stack, stall.ns / count)).collect()
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use super::culprit::{Culprit, culprit_of, most_first};
 use super::event::{StackId, TextId, Tid, WaitKind};
 use super::group::Groups;
 use super::own::without_holders;
+use super::pieces::Label;
 use super::recurrence::{episodes, period_ns};
 use super::stalled::Stall;
 use super::walk::{Hop, LeafKind};
@@ -90,13 +91,13 @@ pub fn summarise(stalls: &[Stall], groups: &Groups, watched: &[Tid]) -> Vec<Find
     let all_are = watched.iter().all(|tid| background.contains(tid));
     let felt = stalls
         .iter()
-        .filter(|stall| all_are || !background.contains(&stall.tid));
+        .filter(|stall| all_are || !background.contains(&stall.tid) || is_felt(stall, groups));
     let alone = |tid: Tid| groups.is_alone(tid, &sizes);
     let felt = match groups.carriers {
         true => without_lone_ones(felt.collect()),
         false => felt.collect(),
     };
-    let felt = without_holders(others_first(felt, alone, |tid| groups.serves_clients(tid)));
+    let felt = without_holders(others_first(felt, alone, groups));
     let of_cause = sorted_by_cause(felt).into_iter();
     let mut findings: Vec<Finding> = of_cause
         .map(|((cause, _), stalls)| finding(cause, stalls, groups))
@@ -119,12 +120,13 @@ fn sort(findings: &mut [Finding]) {
 }
 
 /// A lone thread that others wait for is a culprit; what it waits for itself is part of their rows, unless that is far
-/// more than they do, or the same for the clients that it serves: an event loop, and a helper waits for it once.
-fn others_first(
-    stalls: Vec<&Stall>,
+/// more than they do, or the same for the clients that it serves: an event loop, and a helper waits for it once. Where
+/// slow requests were with it, they are what waits.
+fn others_first<'a>(
+    stalls: Vec<&'a Stall>,
     alone: impl Fn(Tid) -> bool,
-    serves: impl Fn(Tid) -> bool,
-) -> Vec<&Stall> {
+    groups: &Groups,
+) -> Vec<&'a Stall> {
     let mut causes: BTreeSet<(Tid, Cause)> = BTreeSet::new();
     let mut waited: BTreeMap<Tid, u64> = BTreeMap::new();
     let mut own: BTreeMap<Tid, u64> = BTreeMap::new();
@@ -141,9 +143,21 @@ fn others_first(
         let waited_ns = waited.get(&tid).copied().unwrap_or(0);
         waited_ns > 0 && waited_ns * SHADOW >= own.get(&tid).copied().unwrap_or(0)
     };
-    let same_for_clients = |s: &Stall| serves(s.tid) && causes.contains(&(s.tid, s.cause));
-    let told = |s: &&Stall| s.leaf.tid == s.tid && is_told(s.tid) && !same_for_clients(s);
+    let for_clients = |s: &Stall| {
+        is_felt(s, groups)
+            || groups.serves_clients(s.tid) && causes.contains(&(s.tid, s.cause))
+    };
+    let told = |s: &&Stall| s.leaf.tid == s.tid && is_told(s.tid) && !for_clients(s);
     stalls.into_iter().filter(|s| !told(s)).collect()
+}
+
+/// Slow requests were with the thread meanwhile.
+fn is_felt(stall: &Stall, groups: &Groups) -> bool {
+    let label = match stall.leaf.kind {
+        LeafKind::OnCpu if stall.leaf.tid == stall.tid => Label::OnCpu,
+        _ => Label::Held(stall.cause),
+    };
+    groups.is_felt(stall.tid, label)
 }
 
 type Key = (Cause, u64);

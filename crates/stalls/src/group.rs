@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::event::{StackId, Tid};
+use super::pieces::Label;
 use observe::table::Table;
 
 #[cfg(test)]
@@ -51,8 +52,8 @@ pub const LEAST_NS: u64 = 1_000_000;
 /// seconds, would hide all.
 const MOST_NS: u64 = 100_000_000;
 /// Time on a CPU counts as a stall only this far outside the group's habit.
-const ON_CPU_TIMES: u64 = 10;
-const ON_CPU_LEAST_NS: u64 = 20_000_000;
+pub const ON_CPU_TIMES: u64 = 10;
+pub const ON_CPU_LEAST_NS: u64 = 20_000_000;
 
 #[derive(Debug, Default, Clone)]
 struct Habit {
@@ -70,6 +71,8 @@ pub struct Groups {
     library: HashSet<Tid>,
     /// Threads that were started and ended while they were watched.
     jobs: HashSet<Tid>,
+    /// Slow requests were with these threads while they were in that.
+    felt: HashSet<(Tid, Label)>,
     /// The threads carry goroutines that nobody sees.
     pub carriers: bool,
     /// What the user asked for instead of the adapted threshold.
@@ -131,6 +134,15 @@ impl Groups {
     /// It was started for one thing, and is over: its life is a busy period.
     pub fn was_a_job(&mut self, tid: Tid) {
         self.jobs.insert(tid);
+    }
+
+    /// Slow requests were with these threads while they were in that: whatever the thread looks like, somebody waits.
+    pub fn are_felt(&mut self, felt: impl IntoIterator<Item = (Tid, Label)>) {
+        self.felt.extend(felt);
+    }
+
+    pub fn is_felt(&self, tid: Tid, label: Label) -> bool {
+        self.felt.contains(&(tid, label))
     }
 
     pub fn of(&self, tid: Tid) -> GroupId {
@@ -212,10 +224,12 @@ impl Groups {
 
     /// The least time on a CPU in one busy period that is a stall, once the habit is known.
     pub fn on_cpu_threshold_ns(&self, tid: Tid) -> Option<u64> {
+        if let Some(fixed_ns) = self.fixed_ns {
+            return Some(fixed_ns);
+        }
         let habit = self.habits.get(&self.of(tid))?;
         let known = habit.on_cpu_ns.len() >= 4 * PERIODS_MIN;
-        let limit = (habit.median_ns * ON_CPU_TIMES).max(ON_CPU_LEAST_NS);
-        known.then(|| limit.max(self.fixed_ns.unwrap_or(0)))
+        known.then(|| (habit.median_ns * ON_CPU_TIMES).max(ON_CPU_LEAST_NS))
     }
 
     /// It was seen to rest between two things that it did, or was started for one. Of any other the time on a CPU from

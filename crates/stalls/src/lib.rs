@@ -11,10 +11,12 @@ pub use sched::event;
 
 pub mod activity;
 pub mod analyser;
+pub mod answered;
 pub mod arm;
 pub mod busy;
 pub mod carried;
 pub mod cause;
+pub mod connections;
 pub mod culprit;
 pub mod finding;
 pub mod gain;

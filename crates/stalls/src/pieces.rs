@@ -6,7 +6,7 @@ use super::cause::{Cause, Judged};
 use super::event::{StackId, TextId, Tid, WaitKind};
 use super::segment::{Segment, State};
 
-/// Pieces of all threads together; 56 bytes each, some 17 MiB. Later ones are counted.
+/// Pieces of all threads together; 56 bytes each, some 17 MiB.
 pub const PIECES_MAX: usize = 300_000;
 
 /// What a thread was in.
@@ -57,10 +57,22 @@ impl Piece {
     }
 }
 
+/// Which pieces are kept when there are more than fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Keep {
+    #[default]
+    None,
+    /// For pictures, and requests that are read at the end. Later ones are counted.
+    First,
+    /// For requests that are followed as they come.
+    Newest,
+}
+
 #[derive(Debug, Default)]
 pub struct Pieces {
-    /// Nothing is kept unless somebody asked.
-    pub wanted: bool,
+    pub keep: Keep,
+    /// They are whole from then on.
+    pub from_ns: u64,
     /// Of each thread, by time.
     pub of: HashMap<Tid, Vec<Piece>>,
     count: usize,
@@ -70,15 +82,33 @@ pub struct Pieces {
 
 impl Pieces {
     pub fn keep(&mut self, tid: Tid, segment: &Segment, judged: &Judged) {
-        if !self.wanted {
-            return;
-        }
-        if self.count == PIECES_MAX {
-            self.dropped += 1;
-            return;
+        match self.keep {
+            Keep::None => return,
+            Keep::First if self.count == PIECES_MAX => {
+                self.dropped += 1;
+                return;
+            }
+            Keep::Newest if self.count == PIECES_MAX => self.forget_the_older(segment.end_ns),
+            Keep::First | Keep::Newest => {}
         }
         self.count += 1;
         self.of.entry(tid).or_default().push(piece(segment, judged));
+    }
+
+    /// Half of the time, and half of the rest, until there is room.
+    fn forget_the_older(&mut self, newest_ns: u64) {
+        let starts = self.of.values().filter_map(|of| of.first());
+        let oldest_ns = starts.map(|piece| piece.start_ns).min().unwrap_or(0);
+        self.from_ns = self.from_ns.max(oldest_ns).min(newest_ns);
+        while self.count > PIECES_MAX * 3 / 4 && self.from_ns < newest_ns {
+            self.from_ns += (newest_ns - self.from_ns).div_ceil(2);
+            for of in self.of.values_mut() {
+                let old = of.partition_point(|piece| piece.end_ns <= self.from_ns);
+                of.drain(..old);
+                self.count -= old;
+            }
+        }
+        self.of.retain(|_, of| !of.is_empty());
     }
 }
 
@@ -101,5 +131,42 @@ fn piece(segment: &Segment, judged: &Judged) -> Piece {
         stack: wait.map_or(0, |w| w.stack),
         by,
         culprit,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(keep: Keep) -> Pieces {
+        let mut pieces = Pieces {
+            keep,
+            ..Pieces::default()
+        };
+        for at in 0..PIECES_MAX as u64 * 2 {
+            let segment = Segment {
+                start_ns: at * 10,
+                end_ns: at * 10 + 10,
+                state: State::Running,
+            };
+            pieces.keep(1 + at % 3, &segment, &Judged::OnCpu);
+        }
+        pieces
+    }
+
+    #[test]
+    fn memory_is_bounded_whichever_are_kept() {
+        let first = kept(Keep::First);
+        assert_eq!(first.dropped, PIECES_MAX as u64);
+        assert_eq!(first.of[&1][0].start_ns, 0);
+        let newest = kept(Keep::Newest);
+        let count: usize = newest.of.values().map(Vec::len).sum();
+        assert!((PIECES_MAX / 4..=PIECES_MAX).contains(&count), "{count}");
+        let last = newest.of.values().filter_map(|of| of.last());
+        let last_ns = last.map(|piece| piece.end_ns).max();
+        assert_eq!(last_ns, Some(PIECES_MAX as u64 * 20));
+        let first = newest.of.values().map(|of| of[0].end_ns).min().unwrap();
+        assert!(first > newest.from_ns && newest.from_ns > 0);
+        assert!(kept(Keep::None).of.is_empty());
     }
 }

@@ -11,7 +11,7 @@ use super::pieces::{Label, Piece, Pieces};
 /// Slow requests that are looked into; the longest.
 pub const EXAMINED_MAX: usize = 2_000;
 /// A request is slow from this many times the median on.
-const TIMES_MEDIAN: u64 = 3;
+pub const TIMES_MEDIAN: u64 = 3;
 /// Stretches of at least this share of a request tell whose it is by where they begin and end; and a thread that fits
 /// worse by less may as well have served it.
 const TELLING: u64 = 20;

@@ -4,6 +4,7 @@ use super::busy::Busy;
 use super::cause::{Cause, Leaf, Part};
 use super::event::{StackId, Tid, WaitKind};
 use super::group::Groups;
+use super::segment::Sample;
 use super::timeline::Timelines;
 use super::walk::{Hop, LeafKind};
 
@@ -15,6 +16,9 @@ const ALLOCATING_SEEN: usize = 2;
 /// Of a thread that never idles, short waits of one cause are a stall where they take this part of its time: some there
 /// always are.
 const ENDLESS_PART: u64 = 4;
+
+/// Stacks of one stall on a CPU.
+pub const SAMPLES_KEPT: usize = 16;
 
 /// Time on a CPU of which less than this part was in the allocator has nothing to do with it.
 const SOME_OF_IT: usize = 5;
@@ -35,6 +39,8 @@ pub struct Stall {
     pub leaf: Leaf,
     pub hops: Vec<Hop>,
     pub waiter_stack: StackId,
+    /// Of a thread on a CPU: stacks evenly over that time, at most [`SAMPLES_KEPT`].
+    pub samples: Vec<StackId>,
     /// The thread itself also did, in this period, what the leaf did: it is one of its kind.
     pub did_the_same: bool,
     pub inferred: bool,
@@ -66,7 +72,7 @@ fn of_endless(busy: &Busy, alike: &[&Part], threshold_ns: u64) -> Vec<Stall> {
     let long = |part: &&&Part| part.ns() >= threshold_ns;
     let long: Vec<&Part> = alike.iter().filter(long).copied().collect();
     let all_ns = total_ns(alike);
-    let adds_up = all_ns >= threshold_ns && all_ns * ENDLESS_PART >= busy.end_ns - busy.start_ns;
+    let adds_up = all_ns >= threshold_ns && all_ns * ENDLESS_PART >= busy.end_ns.saturating_sub(busy.start_ns);
     match adds_up && total_ns(&long) * 2 < all_ns {
         true => sum(busy, alike).into_iter().collect(),
         false => long.iter().filter_map(|part| sum(busy, &[part])).collect(),
@@ -103,6 +109,7 @@ fn sum(busy: &Busy, parts: &[&Part]) -> Option<Stall> {
         leaf: leaf_of(longest, parts),
         hops: longest.hops.clone(),
         waiter_stack: longest.waiter_stack,
+        samples: Vec::new(),
         did_the_same: matches!(kind, LeafKind::Wait(WaitKind::Disk | WaitKind::Fault))
             && longest.leaf.tid != busy.tid
             && busy.parts.iter().any(|part| direct(&part)),
@@ -135,6 +142,37 @@ fn leaf_of(longest: &Part, parts: &[&Part]) -> Leaf {
 /// allocator for longer than a stall is.
 fn on_cpu(busy: &Busy, groups: &Groups, lines: &Timelines) -> Option<Stall> {
     let limit_ns = groups.on_cpu_threshold_ns(busy.tid)?;
+    on_cpu_from(limit_ns, busy, groups, lines)
+}
+
+/// Some of the stacks, as far apart as they can be.
+fn spread_over(samples: &[&Sample]) -> Vec<StackId> {
+    let step = samples.len().div_ceil(SAMPLES_KEPT).max(1);
+    let some = samples.iter().skip(step / 2).step_by(step);
+    some.map(|sample| sample.stack).collect()
+}
+
+/// A turn on a CPU of `limit_ns` and more, however usual that is for its group: a stall where a request was slow by it.
+pub fn long_turn(limit_ns: u64, busy: &Busy, groups: &Groups, lines: &Timelines) -> Option<Stall> {
+    let known = groups.on_cpu_threshold_ns(busy.tid);
+    let told = known.is_some_and(|told_ns| busy.on_cpu_ns >= told_ns && !busy.endless);
+    if told || busy.on_cpu_ns < limit_ns {
+        return None;
+    }
+    let bounded = Busy {
+        endless: false,
+        parts: Vec::new(),
+        ..*busy
+    };
+    on_cpu_from(limit_ns, &bounded, groups, lines)
+}
+
+fn on_cpu_from(
+    limit_ns: u64,
+    busy: &Busy,
+    groups: &Groups,
+    lines: &Timelines,
+) -> Option<Stall> {
     let least_ns = groups.threshold_ns(busy.tid).max(ALLOCATING_LEAST_NS);
     let bounded = groups.rests(busy.tid) && !busy.first && !busy.endless;
     if busy.on_cpu_ns < limit_ns.min(least_ns) || !bounded {
@@ -175,6 +213,7 @@ fn on_cpu(busy: &Busy, groups: &Groups, lines: &Timelines) -> Option<Stall> {
         },
         hops: Vec::new(),
         waiter_stack: sample.map_or(0, |s| s.stack),
+        samples: spread_over(shown),
         did_the_same: false,
         inferred: false,
         open: busy.open,

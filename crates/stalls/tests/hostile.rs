@@ -2,6 +2,8 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use stalls::answered::Answered;
+use stalls::pieces::Keep;
 use stalls::analyser::Analyser;
 use stalls::event::{Event, Tid, Wait, WaitKind, Waker, What};
 use stalls::finding::summarise;
@@ -81,7 +83,7 @@ fn any_events_are_analysed() {
         let mut analyser = Analyser::new(1 << 40, [1, 2]);
         analyser.lines.wakers_unseen = seed % 3 == 0;
         analyser.lines.sampled = seed % 2 == 0;
-        analyser.pieces.wanted = true;
+        analyser.pieces.keep = [Keep::First, Keep::Newest][seed as usize % 2];
         for tid in 0..6 {
             analyser.set_group(tid, tid / 3);
         }
@@ -98,6 +100,18 @@ fn any_events_are_analysed() {
             };
             let tid: Tid = random.random_range(0..6);
             let what = what(&mut random);
+            if step % 3 == 0 {
+                let mut times = [0; 3].map(|_: u64| at_ns.saturating_sub(random.random_range(0..by)));
+                times.sort_unstable();
+                let request = Answered {
+                    start_ns: times[0],
+                    received_ns: times[1],
+                    end_ns: times[2],
+                    receiver: random.random_range(0..8),
+                    sender: random.random_range(0..8),
+                };
+                analyser.connections.take(&[request]);
+            }
             analyser.push(&Event { at_ns, tid, what });
             if step % 50 == 0 {
                 analyser.advance(at_ns.saturating_sub(200_000_000));

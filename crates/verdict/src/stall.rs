@@ -43,6 +43,15 @@ pub fn rule(cause: Cause) -> Rule {
     }
 }
 
+/// Where slow requests were seen, the CPU's shortage is a row when at least this share of their time went to it: the
+/// share that makes it the answer to one wait, too.
+const SHORTAGE_SHARE: f64 = 0.2;
+
+/// The CPU's shortage is nothing to slow requests: `share` of their time went to it.
+pub fn is_no_shortage(finding: &Finding, share: Option<f64>) -> bool {
+    finding.cause == Cause::CpuStarvation && share.is_some_and(|share| share < SHORTAGE_SHARE)
+}
+
 /// Those worth a row. Beside the first, what has little of its time and only short stalls is its shadow: the mutex that
 /// goes with a condition, a peer that was slow once.
 pub fn worth_a_row(findings: Vec<Finding>, watched_ns: u64, asked: bool) -> Vec<Finding> {
@@ -143,6 +152,15 @@ mod tests {
             objects: [].into(),
             members: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_shortage_that_no_slow_request_waited_for_is_no_row() {
+        let short = finding(Cause::CpuStarvation, 9, 50, 900);
+        assert!(!is_no_shortage(&short, None));
+        assert!(!is_no_shortage(&short, Some(0.3)));
+        assert!(is_no_shortage(&short, Some(0.11)));
+        assert!(!is_no_shortage(&finding(Cause::Lock, 9, 50, 900), Some(0.0)));
     }
 
     #[test]

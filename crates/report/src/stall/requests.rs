@@ -22,8 +22,32 @@ pub struct Slow {
     pub went: Vec<(&'static str, u64)>,
 }
 
+/// Where the requests are from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Source {
+    /// A file: a client's own measurements, or spans.
+    #[default]
+    File,
+    /// Calls of a function.
+    Calls,
+    /// The process's own connections, from the arrival of the first bytes to the first byte of the answer.
+    Connections,
+}
+
+impl Source {
+    /// As it stands in JSON.
+    fn word(self) -> &'static str {
+        match self {
+            Source::File => "file",
+            Source::Calls => "calls",
+            Source::Connections => "connections",
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Requests {
+    pub source: Source,
     /// Within the watch.
     pub count: usize,
     pub slow_from_ns: u64,
@@ -57,7 +81,11 @@ pub fn text(requests: &Requests, rows: &[NamedFinding], columns: usize) -> Strin
     let total: u64 = requests.slow.iter().map(|slow| slow.ns).sum();
     let _ = writeln!(
         text,
-        "\nRequests: {} of {} took {} or more, {} together.",
+        "\nRequests{}: {} of {} took {} or more, {} together.",
+        match requests.source {
+            Source::Connections => " on its connections",
+            Source::File | Source::Calls => "",
+        },
         requests.slow.len(),
         requests.count,
         nanoseconds(requests.slow_from_ns as f64),
@@ -115,6 +143,7 @@ pub fn json(requests: &Requests, rows: &[NamedFinding]) -> Value {
         parts.collect()
     };
     json!({
+        "source": requests.source.word(),
         "count": requests.count,
         "slow_from_ns": requests.slow_from_ns,
         "went": parts(&requests.sums()),
@@ -146,6 +175,7 @@ mod tests {
             went: vec![("lock", lock), ("outside", ns - lock)],
         };
         let requests = Requests {
+            source: Source::Connections,
             count: 9,
             slow_from_ns: 1_000_000,
             slow: vec![
@@ -157,12 +187,13 @@ mod tests {
             gains: None,
         };
         let words = text(&requests, &[], 100);
-        assert!(words.contains("2 of 9 took"), "{words}");
+        assert!(words.contains("connections: 2 of 9 took"), "{words}");
         assert!(
             words.contains("lock") && words.contains(&percent(0.75)),
             "{words}"
         );
         let value = json(&requests, &[]);
+        assert_eq!(value["source"], "connections");
         assert_eq!(value["went"][0]["ns"], 300_000_000);
         assert_eq!(value["slow"][1]["went"][0]["ns"], 10_000_000);
     }

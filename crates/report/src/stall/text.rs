@@ -165,7 +165,8 @@ fn details(text: &mut String, row: &NamedFinding, width: usize) {
         let named = row.culprit.function.as_deref();
         lines.push(("culprit's stack", stack_line(&row.culprit.stack, named)));
     }
-    if let Some((stack, _)) = row.waiters.first().filter(|(stack, _)| !stack.is_empty()) {
+    let other = |stack: &[String]| !stack.is_empty() && stack != row.culprit.stack;
+    if let Some((stack, _)) = row.waiters.first().filter(|(stack, _)| other(stack)) {
         lines.push(("waiters' stack", stack_line(stack, None)));
     }
     if lines.is_empty() {

@@ -22,6 +22,7 @@ impl Watch {
                     ebpf.programs.add(programs);
                 }
                 self.answers = Some(answers);
+                self.count_kernel_memory();
             }
             Err(why) => self
                 .missing

@@ -112,6 +112,11 @@ impl Watch {
         Ok(())
     }
 
+    /// Once more, when something was opened since.
+    pub(super) fn count_kernel_memory(&mut self) {
+        self.costs.kernel_bytes = fdinfo::kernel_bytes();
+    }
+
     /// Whether the watch has to end. What `--span` alone makes too dear goes by itself.
     pub(super) fn is_over_budget(&mut self, now_ns: u64) -> bool {
         let Some(mut bucket) = self.costs.bucket else {

@@ -3,15 +3,16 @@
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::StallsArgs;
+use super::{StallsArgs, saturated_ns};
 use crate::cli::conclude;
 use report::stall::{SelfChecks, json, requests, text};
 use report::visible::visible_lines;
 use sched::recording::{Closing, Facts};
 use stalls::analyser::Analyser;
+use stalls::cause::Cause;
 use stalls::finding::summarise;
 use stalls::naming::{NamedFinding, Names, named};
-use verdict::stall::worth_a_row;
+use verdict::stall::{is_no_shortage, worth_a_row};
 
 pub struct Answer {
     words: String,
@@ -27,7 +28,7 @@ impl Answer {
     /// What the watch cost is not what was written down.
     pub fn of(
         args: &StallsArgs,
-        analyser: &Analyser,
+        analyser: &mut Analyser,
         names: &impl Names,
         facts: &Facts,
         closing: &Closing,
@@ -35,19 +36,23 @@ impl Answer {
         let findings = summarise(&analyser.stalls, &analyser.groups, &closing.requesters);
         let watched_ns = closing.ended_ns.saturating_sub(facts.started_ns);
         let all = findings.len();
-        let findings = worth_a_row(findings, watched_ns, args.threshold.is_some());
+        let threshold_ns = args.threshold.map(saturated_ns);
+        let asked = args.extras.requests(threshold_ns, analyser, facts, closing);
+        let (slow, unread) = match asked {
+            Ok(slow) => (slow, Ok(())),
+            Err(why) => (None, Err(why)),
+        };
+        let mut findings = worth_a_row(findings, watched_ns, threshold_ns.is_some());
+        if threshold_ns.is_none() {
+            let share = slow.as_ref().and_then(|slow| slow.share_of(Cause::CpuStarvation));
+            findings.retain(|finding| !is_no_shortage(finding, share));
+        }
         let rows: Vec<NamedFinding> = findings
             .iter()
             .map(|finding| named(finding, names, &closing.others))
             .collect();
         let checks = checks(analyser, closing, watched_ns, all - rows.len());
-        let asked = args
-            .extras
-            .requests(args, analyser, names, facts, closing, (&findings, &rows));
-        let (slow, unread) = match asked {
-            Ok(slow) => (slow, Ok(())),
-            Err(why) => (None, Err(why)),
-        };
+        let slow = slow.map(|slow| slow.named(analyser, names, (&findings, &rows)));
         let words = match args.json {
             true => {
                 let mut value = json::render(&rows, &facts.mode, facts.pid, &checks);

@@ -1,27 +1,28 @@
 //! What is written beside the findings: requests known from outside, folded stacks, a flame graph,
 //! a timeline.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::StallsArgs;
 use crate::cli::out::say;
 use report::stall::pictures;
 use report::stall::pictures::{OffCpu, Slice};
-use report::stall::requests::{Requests, Slow};
+use report::stall::requests::{self, Requests, Source};
 use sched::recording::{Closing, Facts};
 use sched::requests::parse_requests;
 use stalls::analyser::Analyser;
+use stalls::answered::Slow;
+use stalls::cause::Cause;
 use stalls::event::{StackId, Tid};
 use stalls::finding::{Finding, Member};
 use stalls::gain::{Doer, gains, of_one_fix};
 use stalls::naming::{NamedFinding, Names};
-use stalls::pieces::{Label, Piece};
-use stalls::request::{Attributed, Request, attribute, slow_from_ns};
+use stalls::pieces::{Keep, Label, Piece};
+use stalls::request::{Attributed, Request, Went, attribute, slow_from_ns};
 
 /// Largest file of requests: JSON takes ten times the memory of its text.
 const REQUESTS_BYTES_MAX: u64 = 128 << 20;
@@ -51,9 +52,18 @@ pub struct Extras {
 const SLICE_NS: u64 = 100_000;
 
 impl Extras {
-    pub fn want_pieces(&self) -> bool {
+    /// Which stretches of threads are kept for them.
+    pub fn pieces(&self) -> Keep {
         let files = [&self.requests, &self.folded, &self.flamegraph, &self.trace];
-        self.span.is_some() || files.iter().any(|file| file.is_some())
+        match self.span.is_some() || files.iter().any(|file| file.is_some()) {
+            true => Keep::First,
+            false => Keep::Newest,
+        }
+    }
+
+    /// Nothing else says which requests there were.
+    pub fn want_connections(&self) -> bool {
+        self.requests.is_none() && self.span.is_none()
     }
 
     /// None of the files to write is the one that is read.
@@ -100,21 +110,79 @@ impl Extras {
         Ok(())
     }
 
-    /// The slow requests with their time handed out; `None` when nobody asked.
+    /// The slow requests with what their time went to: of a file, of the calls of a function, or of the process's own
+    /// connections. `None`: there were none.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has none.
     pub fn requests(
         &self,
-        args: &StallsArgs,
-        analyser: &Analyser,
-        names: &impl Names,
+        asked_ns: Option<u64>,
+        analyser: &mut Analyser,
         facts: &Facts,
         closing: &Closing,
-        rows: (&[Finding], &[NamedFinding]),
-    ) -> Result<Option<Requests>> {
+    ) -> Result<Option<Accounted>> {
+        let watched = (facts.started_ns, closing.ended_ns);
         let all = match (&self.requests, &closing.calls) {
             (Some(path), _) => read(path, facts.day_ns)?,
             (None, Some(calls)) => calls.clone(),
-            (None, None) => return Ok(None),
+            (None, None) => return Ok(of_connections(asked_ns, analyser, watched, closing)),
         };
+        let least_ns = slow_from_ns(&all, asked_ns);
+        let source = match self.requests {
+            Some(_) => Source::File,
+            None => Source::Calls,
+        };
+        let inside = |r: &&Request| r.start_ns >= watched.0 && r.end_ns <= watched.1;
+        Ok(Some(Accounted {
+            source,
+            count: all.iter().filter(inside).count(),
+            left_out: false,
+            slow: attribute(&analyser.pieces, &all, least_ns, watched),
+            slow_from_ns: least_ns,
+            span: watched,
+            all,
+        }))
+    }
+}
+
+/// Requests, and what the slow ones' time went to.
+pub struct Accounted {
+    source: Source,
+    /// Within the watch.
+    count: usize,
+    /// Some were counted alone: percentiles are of the others.
+    left_out: bool,
+    all: Vec<Request>,
+    slow: Vec<Attributed>,
+    slow_from_ns: u64,
+    /// In which what threads were in is known.
+    span: (u64, u64),
+}
+
+impl Accounted {
+    /// The share of the slow requests' time that threads were in this; `None` where most of that time is not known to
+    /// have been with a thread.
+    pub fn share_of(&self, cause: Cause) -> Option<f64> {
+        let sum = |counts: &dyn Fn(Went) -> bool| -> u64 {
+            let all = self.slow.iter().flat_map(|slow| &slow.ns);
+            all.filter(|(went, _)| counts(**went))
+                .map(|(_, ns)| *ns)
+                .sum()
+        };
+        let all = sum(&|_| true);
+        let known = sum(&|went| matches!(went, Went::Thread(_)));
+        let of = sum(&|went| went == Went::Thread(Label::Held(cause)));
+        (known > 0 && known * 2 >= all).then(|| of as f64 / all as f64)
+    }
+
+    /// With what a fix of each row would buy.
+    pub fn named(
+        self,
+        analyser: &Analyser,
+        names: &impl Names,
+        rows: (&[Finding], &[NamedFinding]),
+    ) -> Requests {
         let doers = rows.0.iter().zip(rows.1);
         let doers: Vec<Doer> = doers.map(|(of, row)| Doer::of(of, row)).collect();
         let fixes = of_one_fix(&doers);
@@ -123,20 +191,58 @@ impl Extras {
             all.copied().collect()
         };
         let members: Vec<Vec<Member>> = fixes.iter().map(members).collect();
-        let watched = (facts.started_ns, closing.ended_ns);
-        let inside = |r: &&Request| r.start_ns >= watched.0 && r.end_ns <= watched.1;
-        let asked = args.threshold.map(|time| time.as_nanos() as u64);
-        let least_ns = slow_from_ns(&all, asked);
-        let slow = attribute(&analyser.pieces, &all, least_ns, watched);
-        Ok(Some(Requests {
-            count: all.iter().filter(inside).count(),
+        let least_ns = self.slow_from_ns;
+        let gains = || gains(&analyser.pieces, &self.all, least_ns, self.span, &members);
+        Requests {
+            source: self.source,
+            count: self.count,
             slow_from_ns: least_ns,
-            slow: slow.into_iter().map(|one| named(one, names)).collect(),
             dropped: analyser.pieces.dropped,
-            gains: gains(&analyser.pieces, &all, least_ns, watched, &members),
+            gains: (!self.left_out).then(gains).flatten(),
+            slow: self.slow.into_iter().map(|one| named(one, names)).collect(),
             fixes,
-        }))
+        }
     }
+}
+
+/// Those that were seen on the process's own connections.
+fn of_connections(
+    asked_ns: Option<u64>,
+    analyser: &mut Analyser,
+    watched: (u64, u64),
+    closing: &Closing,
+) -> Option<Accounted> {
+    let uncounted = closing.uncounted_requests?;
+    let connections = &mut analyser.connections;
+    let slow_from_ns = asked_ns.or(connections.slow_from_ns())?;
+    let left_out = uncounted + connections.left_out;
+    let slow = connections.slow(slow_from_ns, watched.0);
+    let slow: Vec<Attributed> = slow.iter().map(Slow::attributed).collect();
+    // Each with the thread that most of it was with.
+    let with: HashMap<(u64, u64), Option<Tid>> = slow
+        .iter()
+        .map(|of| ((of.request.start_ns, of.request.end_ns), of.tid))
+        .collect();
+    let all = connections.all.iter().map(|of| {
+        let known = with.get(&(of.start_ns, of.end_ns)).copied().flatten();
+        Request {
+            name: String::new(),
+            start_ns: of.start_ns,
+            end_ns: of.end_ns,
+            tid: known.or(Some(of.sender)),
+        }
+    });
+    let inside = |r: &&Request| r.start_ns >= watched.0 && r.end_ns <= watched.1;
+    let all: Vec<Request> = all.collect();
+    Some(Accounted {
+        source: Source::Connections,
+        count: all.iter().filter(inside).count() + left_out as usize,
+        left_out: left_out > 0,
+        all,
+        slow,
+        slow_from_ns,
+        span: (watched.0.max(analyser.pieces.from_ns), watched.1),
+    })
 }
 
 fn read(path: &Path, day_ns: u64) -> Result<Vec<Request>> {
@@ -153,8 +259,8 @@ fn read(path: &Path, day_ns: u64) -> Result<Vec<Request>> {
     parse_requests(&text, day_ns).map_err(|words| anyhow::anyhow!("{}: {words}", path.display()))
 }
 
-fn named(one: Attributed, names: &impl Names) -> Slow {
-    Slow {
+fn named(one: Attributed, names: &impl Names) -> requests::Slow {
+    requests::Slow {
         start_ns: one.request.start_ns,
         ns: one.request.end_ns - one.request.start_ns,
         thread: one

@@ -118,6 +118,9 @@ pub fn run(args: &StallsArgs) -> Result<u8> {
         subject.end();
         return Err(anyhow::anyhow!("--span {function}: {error}"));
     }
+    if args.extras.want_connections() {
+        watch.watch_requests();
+    }
     watch.set_budget(args.budget, record);
     let stop = signals::flag(signals::ENDING)?;
     let ended = Session::new(args, watch).and_then(|session| session.run(&stop, &mut subject));

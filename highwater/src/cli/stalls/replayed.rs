@@ -12,6 +12,7 @@ use sched::recording::{Closing, Next, Recording};
 use sched::watch::Turn;
 use stalls::analyser::Analyser;
 use stalls::event::{GOROUTINES, Tid};
+use stalls::pieces::Keep;
 
 pub fn run(args: &StallsArgs, path: &Path) -> Result<u8> {
     let mut recording = Recording::open(path)?;
@@ -19,13 +20,13 @@ pub fn run(args: &StallsArgs, path: &Path) -> Result<u8> {
     args.extras.check()?;
     let mut analyser = Analyser::of(&recording.facts);
     // Whether it has calls of --span is known at its end alone.
-    analyser.pieces.wanted = true;
+    analyser.pieces.keep = Keep::First;
     analyser.groups.fixed_ns = args.threshold.map(saturated_ns);
     let closing = follow(&mut recording, &mut analyser);
     analyser.finish();
     let answer = Answer::of(
         args,
-        &analyser,
+        &mut analyser,
         &recording.names,
         &recording.facts,
         &closing,

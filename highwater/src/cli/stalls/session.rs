@@ -63,7 +63,7 @@ impl<'a> Session<'a> {
         let create = |path| Recorder::create(path, &facts);
         let recorder = args.record.as_deref().map(create).transpose()?;
         let mut analyser = Analyser::of(&facts);
-        analyser.pieces.wanted = args.extras.want_pieces();
+        analyser.pieces.keep = args.extras.pieces();
         analyser.groups.fixed_ns = args.threshold.map(saturated_ns);
         Ok(Session {
             args,
@@ -89,7 +89,7 @@ impl<'a> Session<'a> {
         let closing = self.conclude();
         let answer = Answer::of(
             self.args,
-            &self.analyser,
+            &mut self.analyser,
             &self.watch,
             &self.facts,
             &closing,
@@ -192,6 +192,7 @@ impl<'a> Session<'a> {
         let rest = self.watch.finish();
         let ended_ns = now_ns();
         let rest = Turn {
+            answered: self.watch.answered(ended_ns),
             events: rest,
             told_ns: ended_ns,
             ..Turn::default()
@@ -221,6 +222,7 @@ impl<'a> Session<'a> {
             run_delay_ns: start::run_delay_since(self.watch.pid, &self.run_delay_start),
             stolen_share: stolen.and_then(|(before, now)| now.stolen_share_since(&before)),
             calls: self.watch.spans().map(<[_]>::to_vec),
+            uncounted_requests: self.watch.uncounted_requests(),
             own_cpu_ns: start::own_cpu_ns(),
             cost_text: overhead::text(&cost, conclude::terminal_width()),
             cost_json: overhead::json(&cost).to_string(),

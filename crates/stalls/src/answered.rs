@@ -1,0 +1,358 @@
+//! Requests that were seen on the process's own connections, and whose time they were: walked from the answer back to
+//! the arrival.
+//!
+//! ```text
+//! arrival        taken up                      last wake of the sender    answer
+//!    |  the receiver  |  its turn  |  handed over            |  the sender  |
+//!    |  was busy      |            |  whoever woke it, back  |              |
+//! ```
+//!
+//! Where one thread does all, its turn is everything from the taking up to the answer. Where the sender idled in
+//! between, whoever woke it is asked what it did until then, and so on. An event loop that was at something else
+//! when its helper was done was woken by nobody: there the thread that was busy for most of the time is taken.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::event::{Tid, WaitKind};
+use super::pieces::{Label, Piece, Pieces};
+use super::request::{Attributed, Request, Went};
+pub use sched::requests::Answered;
+
+/// Stretches of one request that are asked for.
+const STEPS_MAX: usize = 4_096;
+/// Of the time that a request was with others, a thread was busy for this part at least when it was with that one.
+const WITH_IT: f64 = 0.5;
+
+/// A stretch of a request, and what it went to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step {
+    pub start_ns: u64,
+    pub end_ns: u64,
+    /// Whose stretch it was; `None` outside.
+    pub tid: Option<Tid>,
+    pub went: Went,
+}
+
+impl Step {
+    pub fn ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+}
+
+/// A slow request with where its time went.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Slow {
+    pub request: Answered,
+    /// Nanoseconds of each thread, or outside, by what they went to; they add up to the request.
+    pub ns: BTreeMap<(Option<Tid>, Went), u64>,
+}
+
+impl Slow {
+    pub fn of(pieces: &Pieces, request: Answered) -> Slow {
+        let mut ns = BTreeMap::new();
+        for step in steps(pieces, &request) {
+            *ns.entry((step.tid, step.went)).or_default() += step.ns();
+        }
+        Slow { request, ns }
+    }
+
+    /// For the table of requests: with the thread that most of it was with.
+    pub fn attributed(&self) -> Attributed {
+        let mut of: HashMap<Tid, u64> = HashMap::new();
+        let mut ns: BTreeMap<Went, u64> = BTreeMap::new();
+        for ((tid, went), stretch_ns) in &self.ns {
+            *ns.entry(*went).or_default() += stretch_ns;
+            if let Some(tid) = tid {
+                *of.entry(*tid).or_default() += stretch_ns;
+            }
+        }
+        let most = of.into_iter().max_by_key(|(tid, ns)| (*ns, *tid));
+        let tid = most.map(|(tid, _)| tid);
+        Attributed {
+            request: Request {
+                name: String::new(),
+                start_ns: self.request.start_ns,
+                end_ns: self.request.end_ns,
+                tid,
+            },
+            tid,
+            ns,
+        }
+    }
+}
+
+/// What a request's time went to, in no order; adds up to it.
+pub fn steps(pieces: &Pieces, request: &Answered) -> Vec<Step> {
+    let mut way = Way {
+        pieces,
+        steps: Vec::new(),
+    };
+    let (start_ns, received_ns, end_ns) = (request.start_ns, request.received_ns, request.end_ns);
+    // The sender's last turn, and the receiver's first.
+    let last_ns = way.turn_began(request.sender, end_ns).max(received_ns);
+    way.own(request.sender, last_ns, end_ns);
+    if last_ns > received_ns {
+        let first_ns = way.turn_ended(request.receiver, received_ns).min(last_ns);
+        way.own(request.receiver, received_ns, first_ns);
+        way.elsewhere(request, first_ns, last_ns);
+    }
+    way.own(request.receiver, start_ns, received_ns);
+    way.steps
+}
+
+struct Way<'a> {
+    pieces: &'a Pieces,
+    steps: Vec<Step>,
+}
+
+impl<'a> Way<'a> {
+    fn of(&self, tid: Tid) -> &'a [Piece] {
+        self.pieces.of.get(&tid).map_or(&[], Vec::as_slice)
+    }
+
+    /// The pieces that begin before then, the last of them last.
+    fn before(&self, tid: Tid, t_ns: u64) -> &'a [Piece] {
+        let of = self.of(tid);
+        &of[..of.partition_point(|piece| piece.start_ns < t_ns)]
+    }
+
+    /// When the thread left the idle wait that came last before then.
+    fn turn_began(&self, tid: Tid, t_ns: u64) -> u64 {
+        let mut idle = self.before(tid, t_ns).iter().rev();
+        let idle = idle.find(|piece| piece.label == Label::Idle);
+        idle.map_or(0, |piece| piece.end_ns.min(t_ns))
+    }
+
+    /// When it went to the next one.
+    fn turn_ended(&self, tid: Tid, t_ns: u64) -> u64 {
+        let of = self.of(tid);
+        let after = of.partition_point(|piece| piece.end_ns <= t_ns);
+        let idle = of[after..].iter().find(|piece| piece.label == Label::Idle);
+        idle.map_or(u64::MAX, |piece| piece.start_ns.max(t_ns))
+    }
+
+    fn step(&mut self, tid: Option<Tid>, went: Went, start_ns: u64, end_ns: u64) {
+        if end_ns > start_ns {
+            self.steps.push(Step {
+                start_ns,
+                end_ns,
+                tid,
+                went,
+            });
+        }
+    }
+
+    /// All of the span with what one thread was in; what it idled is nobody's.
+    fn own(&mut self, tid: Tid, start_ns: u64, end_ns: u64) {
+        let mut t_ns = end_ns;
+        for piece in self.before(tid, end_ns).iter().rev() {
+            if t_ns <= start_ns || self.steps.len() > STEPS_MAX {
+                break;
+            }
+            let upper = piece.end_ns.clamp(start_ns, t_ns);
+            self.step(None, Went::Unseen, upper, t_ns);
+            let from = piece.start_ns.clamp(start_ns, upper);
+            match piece.label {
+                Label::Idle => self.step(None, Went::Outside, from, upper),
+                label => self.step(Some(tid), Went::Thread(label), from, upper),
+            }
+            t_ns = from;
+        }
+        self.step(None, Went::Unseen, start_ns, t_ns.max(start_ns));
+    }
+
+    /// The span in which the request was neither in its receiver's first turn nor in its sender's last.
+    fn elsewhere(&mut self, request: &Answered, start_ns: u64, end_ns: u64) {
+        let idle = self.before(request.sender, end_ns).last();
+        let idle = idle.filter(|piece| piece.label == Label::Idle && piece.end_ns >= end_ns);
+        let woke = idle.and_then(|piece| piece.by);
+        let busy = |tid: &Tid| self.is_busy_before(*tid, end_ns) && *tid != request.sender;
+        let with = woke.filter(busy);
+        let with = with.or_else(|| self.busiest(request, start_ns, end_ns));
+        match with {
+            Some(tid) => self.back(tid, request, start_ns, end_ns),
+            None if idle.is_some_and(|piece| piece.waited_for == WaitKind::Outbound) => {
+                let network = Label::Held(super::cause::Cause::Network);
+                let went = Went::Thread(network);
+                self.step(Some(request.sender), went, start_ns, end_ns);
+            }
+            None => self.step(None, Went::Outside, start_ns, end_ns),
+        }
+    }
+
+    fn is_busy_before(&self, tid: Tid, t_ns: u64) -> bool {
+        let last = self.before(tid, t_ns).last();
+        last.is_some_and(|piece| piece.label != Label::Idle && piece.end_ns + SKEW_NS >= t_ns)
+    }
+
+    /// From `tid` at its end back to whoever began its turn, and so on to where the request was handed over.
+    fn back(&mut self, mut tid: Tid, request: &Answered, start_ns: u64, end_ns: u64) {
+        let mut t_ns = end_ns;
+        while t_ns > start_ns && self.steps.len() < STEPS_MAX {
+            let began_ns = self.turn_began(tid, t_ns).clamp(start_ns, t_ns);
+            self.own(tid, began_ns, t_ns);
+            let idle = self.before(tid, began_ns).last();
+            let idle = idle.filter(|piece| piece.label == Label::Idle);
+            let by = idle.and_then(|piece| piece.by);
+            let next = by.filter(|by| {
+                *by != tid && *by != request.receiver && self.is_busy_before(*by, began_ns)
+            });
+            let Some(next) = next.filter(|_| began_ns < t_ns) else {
+                return self.step(None, Went::Outside, start_ns, began_ns);
+            };
+            (tid, t_ns) = (next, began_ns);
+        }
+        self.step(None, Went::Unseen, start_ns, t_ns.max(start_ns));
+    }
+
+    /// The thread that was busy for most of the span, where one was for most of it: neither the receiver nor the sender.
+    fn busiest(&self, request: &Answered, start_ns: u64, end_ns: u64) -> Option<Tid> {
+        let all = self.pieces.of.keys().copied();
+        let others = all.filter(|tid| *tid != request.receiver && *tid != request.sender);
+        let busy = others.map(|tid| {
+            let overlapping = self.before(tid, end_ns).iter().rev();
+            let overlapping = overlapping.take_while(|piece| piece.end_ns > start_ns);
+            let busy = overlapping.filter(|piece| piece.label != Label::Idle);
+            let ns: u64 = busy.map(|piece| piece.within(start_ns, end_ns)).sum();
+            (ns, tid)
+        });
+        let (ns, tid) = busy.max()?;
+        (ns as f64 >= WITH_IT * (end_ns - start_ns) as f64).then_some(tid)
+    }
+}
+
+/// A wake is told a little before the waker's own stretch ends, or after it.
+const SKEW_NS: u64 = 200_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cause::Cause;
+
+    const MS: u64 = 1_000_000;
+
+    fn piece(start_ms: u64, end_ms: u64, label: Label, by: Option<Tid>) -> Piece {
+        Piece {
+            start_ns: start_ms * MS,
+            end_ns: end_ms * MS,
+            label,
+            waited_for: WaitKind::Other,
+            activity: 0,
+            stack: 0,
+            by,
+            culprit: 0,
+        }
+    }
+
+    fn busy(start_ms: u64, end_ms: u64) -> Piece {
+        piece(start_ms, end_ms, Label::OnCpu, None)
+    }
+
+    fn idle(start_ms: u64, end_ms: u64, by: Option<Tid>) -> Piece {
+        piece(start_ms, end_ms, Label::Idle, by)
+    }
+
+    fn request(start_ms: u64, received_ms: u64, end_ms: u64) -> Answered {
+        Answered {
+            start_ns: start_ms * MS,
+            received_ns: received_ms * MS,
+            end_ns: end_ms * MS,
+            receiver: 1,
+            sender: 1,
+        }
+    }
+
+    /// Milliseconds by thread and what they went to.
+    fn went(pieces: &Pieces, request: &Answered) -> BTreeMap<(Option<Tid>, Went), u64> {
+        let steps = steps(pieces, request);
+        let sum: u64 = steps.iter().map(Step::ns).sum();
+        assert_eq!(sum, request.ns(), "{steps:#?}");
+        let mut found = BTreeMap::new();
+        for step in steps {
+            *found.entry((step.tid, step.went)).or_default() += step.ns() / MS;
+        }
+        found
+    }
+
+    const ON_CPU: Went = Went::Thread(Label::OnCpu);
+
+    #[test]
+    fn one_thread_does_all_and_others_wait_behind_it() {
+        let lock = Label::Held(Cause::Lock);
+        let mut pieces = Pieces::default();
+        let of = vec![
+            idle(0, 10, None),
+            busy(10, 20),
+            piece(20, 70, lock, Some(2)),
+            busy(70, 80),
+            idle(80, 100, None),
+        ];
+        pieces.of.insert(1, of);
+        let own = went(&pieces, &request(10, 10, 75));
+        assert_eq!(
+            own,
+            [((Some(1), ON_CPU), 15), ((Some(1), Went::Thread(lock)), 50)].into()
+        );
+        // It came while the thread was at the first one, and before that at nothing.
+        let behind = went(&pieces, &request(5, 72, 78));
+        let expected = [
+            ((None, Went::Outside), 5),
+            ((Some(1), ON_CPU), 18),
+            ((Some(1), Went::Thread(lock)), 50),
+        ];
+        assert_eq!(behind, expected.into());
+    }
+
+    #[test]
+    fn what_helpers_did_is_walked_back_by_who_woke_whom() {
+        let mut pieces = Pieces::default();
+        let of = vec![
+            idle(0, 10, None),
+            busy(10, 12),
+            idle(12, 90, Some(3)),
+            busy(90, 92),
+        ];
+        pieces.of.insert(1, of);
+        let second = vec![idle(0, 12, Some(1)), busy(12, 60), idle(60, 200, None)];
+        pieces.of.insert(2, second);
+        let third = vec![idle(0, 60, Some(2)), busy(60, 90), idle(90, 200, None)];
+        pieces.of.insert(3, third);
+        let found = went(&pieces, &request(10, 10, 91));
+        let expected = [
+            ((Some(1), ON_CPU), 3),
+            ((Some(2), ON_CPU), 48),
+            ((Some(3), ON_CPU), 30),
+        ];
+        assert_eq!(found, expected.into());
+    }
+
+    /// The event loop is woken by other clients, and finds the answer there.
+    #[test]
+    fn a_helper_that_woke_nobody_is_the_one_that_was_busy() {
+        let mut pieces = Pieces::default();
+        let of = vec![
+            idle(0, 10, None),
+            busy(10, 12),
+            idle(12, 30, None),
+            busy(30, 31),
+            idle(31, 81, None),
+            busy(81, 84),
+        ];
+        pieces.of.insert(1, of);
+        let helper = vec![idle(0, 12, Some(1)), busy(12, 82), idle(82, 200, None)];
+        pieces.of.insert(2, helper);
+        pieces.of.insert(3, vec![idle(0, 300, None)]);
+        let found = went(&pieces, &request(10, 10, 83));
+        assert_eq!(found[&(Some(2), ON_CPU)], 69);
+        assert_eq!(found[&(Some(1), ON_CPU)], 4);
+        // Without one it was outside, and of a thread that is not known nothing is.
+        pieces.of.remove(&2);
+        let found = went(&pieces, &request(10, 10, 83));
+        assert_eq!(found[&(None, Went::Outside)], 69);
+        pieces.of.clear();
+        assert_eq!(
+            went(&pieces, &request(10, 10, 83)),
+            [((None, Went::Unseen), 73)].into()
+        );
+    }
+}

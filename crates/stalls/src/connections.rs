@@ -1,0 +1,193 @@
+//! The requests of a watch as its process's connections have them: what is usual for the service, which are slow, and
+//! what that says of turns on a CPU that are usual for their thread.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::answered::{Answered, Slow};
+use super::busy::Busy;
+use super::event::Tid;
+use super::group::{Groups, ON_CPU_LEAST_NS, ON_CPU_TIMES};
+use super::pieces::{Label, Pieces};
+use super::request::{EXAMINED_MAX, TIMES_MEDIAN, Went};
+use super::stalled::{Stall, long_turn};
+use super::timeline::Timelines;
+
+/// Requests kept, 40 bytes each.
+const KEPT_MAX: usize = 200_000;
+/// Below this many requests nothing is said of what is usual.
+const REQUESTS_MIN: usize = 20;
+/// Long turns kept, some 300 bytes each.
+const TURNS_MAX: usize = 10_000;
+/// Of the slow requests' time: what a thread did for less is not what makes them slow.
+const FELT_SHARE: f64 = 0.2;
+
+#[derive(Debug, Default)]
+pub struct Connections {
+    pub all: Vec<Answered>,
+    /// Those that did not fit into memory.
+    pub left_out: u64,
+    /// Their median, from when some were left out on.
+    usual_ns: Option<u64>,
+    /// Not looked into yet.
+    waiting: Vec<Answered>,
+    slow: Vec<Slow>,
+    /// Turns on a CPU that are long for a request, and usual for their thread.
+    turns: HashMap<Tid, Vec<Stall>>,
+    turns_count: usize,
+}
+
+impl Connections {
+    /// When there are too many, those that are not slow are counted alone.
+    pub fn take(&mut self, more: &[Answered]) {
+        self.all.extend(more);
+        self.waiting.extend(more);
+        self.waiting.truncate(KEPT_MAX);
+        if self.all.len() <= KEPT_MAX {
+            return;
+        }
+        let before = self.all.len();
+        let usual_ns = *self.usual_ns.get_or_insert_with(|| median_ns(&self.all));
+        let least_ns = usual_ns.saturating_mul(TIMES_MEDIAN);
+        self.all.retain(|request| request.ns() >= least_ns);
+        self.all.truncate(KEPT_MAX / 2);
+        self.left_out += (before - self.all.len()) as u64;
+    }
+
+    /// The median, nanoseconds, of as many as tell one.
+    fn usual_ns(&self) -> Option<u64> {
+        let enough = self.all.len() >= REQUESTS_MIN;
+        self.usual_ns
+            .or_else(|| enough.then(|| median_ns(&self.all)))
+    }
+
+    /// A request is slow from here on.
+    pub fn slow_from_ns(&self) -> Option<u64> {
+        Some(self.usual_ns()?.saturating_mul(TIMES_MEDIAN))
+    }
+
+    /// What threads were in is known until `settled_ns`: the slow requests that were answered by then are looked into.
+    pub fn follow(&mut self, pieces: &Pieces, settled_ns: u64) {
+        let Some(least_ns) = self.slow_from_ns().filter(|_| !self.waiting.is_empty()) else {
+            return;
+        };
+        let settled = |request: &mut Answered| request.end_ns <= settled_ns;
+        let all: Vec<Answered> = self.waiting.extract_if(.., settled).collect();
+        let slow = all.into_iter().filter(|request| request.ns() >= least_ns);
+        self.slow
+            .extend(slow.map(|request| Slow::of(pieces, request)));
+        if self.slow.len() > 2 * EXAMINED_MAX {
+            self.keep_the_longest();
+        }
+    }
+
+    fn keep_the_longest(&mut self) {
+        let by = |of: &Slow| (std::cmp::Reverse(of.request.ns()), of.request.start_ns);
+        self.slow.sort_by_key(by);
+        self.slow.truncate(EXAMINED_MAX);
+    }
+
+    /// Those that took `least_ns` and began after `from_ns`, longest first.
+    pub fn slow(&mut self, least_ns: u64, from_ns: u64) -> &[Slow] {
+        let inside = |of: &Slow| of.request.start_ns >= from_ns && of.request.ns() >= least_ns;
+        self.slow.retain(inside);
+        self.keep_the_longest();
+        &self.slow
+    }
+
+    /// A turn that ended: whether a request was slow by it shows when that has been answered.
+    pub fn learn(&mut self, busy: &Busy, groups: &Groups, lines: &Timelines) {
+        if self.all.is_empty() || self.turns_count == TURNS_MAX {
+            return;
+        }
+        if let Some(turn) = long_turn(ON_CPU_LEAST_NS, busy, groups, lines) {
+            self.turns_count += 1;
+            self.turns.entry(turn.tid).or_default().push(turn);
+        }
+    }
+
+    /// What a good part of all the slow requests' time went to, by thread.
+    pub fn felt(&self) -> Vec<(Tid, Label)> {
+        let mut with: BTreeMap<(Tid, Label), u64> = BTreeMap::new();
+        let mut all_ns = 0;
+        for slow in &self.slow {
+            all_ns += slow.request.ns();
+            for ((tid, went), ns) in &slow.ns {
+                if let (Some(tid), Went::Thread(label)) = (tid, went) {
+                    *with.entry((*tid, *label)).or_default() += ns;
+                }
+            }
+        }
+        with.retain(|_, ns| *ns as f64 >= FELT_SHARE * all_ns as f64);
+        with.into_keys().collect()
+    }
+
+    /// The turns that slow requests were with for half of their time and more, of threads whose others are alike: what
+    /// is slow is measured by the service's requests, and not by what the thread does otherwise.
+    pub fn turns_of_slow_requests(&mut self) -> Vec<Stall> {
+        let Some(usual_ns) = self.usual_ns() else {
+            return Vec::new();
+        };
+        let least_ns = usual_ns.saturating_mul(ON_CPU_TIMES).max(ON_CPU_LEAST_NS);
+        let mut found = Vec::new();
+        for slow in self.slow.iter().filter(|of| of.request.ns() >= least_ns) {
+            let (start_ns, end_ns) = (slow.request.start_ns, slow.request.end_ns);
+            let running = |(_, went): &(Option<Tid>, Went)| *went == Went::Thread(Label::OnCpu);
+            let most = slow.ns.iter().filter(|(of, ns)| running(of) && **ns * 2 >= slow.request.ns());
+            for tid in most.filter_map(|((tid, _), _)| *tid) {
+                let turns = self.turns.entry(tid).or_default();
+                let with = |turn: &mut Stall| {
+                    turn.ns >= least_ns && turn.start_ns < end_ns && turn.end_ns > start_ns
+                };
+                found.extend(turns.extract_if(.., with));
+            }
+        }
+        found.sort_by_key(|turn| (turn.start_ns, turn.tid));
+        found
+    }
+}
+
+fn median_ns(requests: &[Answered]) -> u64 {
+    let mut took: Vec<u64> = requests.iter().map(Answered::ns).collect();
+    match took.len() {
+        0 => 0,
+        count => *took.select_nth_unstable(count / 2).1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn request(start_ms: u64, took_ms: u64) -> Answered {
+        Answered {
+            start_ns: start_ms * MS,
+            received_ns: start_ms * MS,
+            end_ns: (start_ms + took_ms) * MS,
+            receiver: 1,
+            sender: 1,
+        }
+    }
+
+    #[test]
+    fn with_too_many_the_slow_ones_stay() {
+        let mut connections = Connections::default();
+        assert_eq!(connections.slow_from_ns(), None);
+        let of = |at: u64| request(at, if at.is_multiple_of(1_000) { 50 } else { 1 });
+        let all: Vec<Answered> = (0..=KEPT_MAX as u64).map(of).collect();
+        connections.take(&all);
+        assert_eq!(connections.all.len(), 201);
+        assert_eq!(connections.left_out, 200_001 - 201);
+        connections.take(&all[..100]);
+        assert_eq!(connections.all.len(), 301);
+        // What is usual stays what it was of all.
+        assert_eq!(connections.slow_from_ns(), Some(3 * MS));
+        connections.follow(&Pieces::default(), 1_000 * MS);
+        let slow = connections.slow(3 * MS, 1);
+        assert_eq!(slow.len(), 0, "the first began before, the next was answered later");
+        connections.follow(&Pieces::default(), u64::MAX);
+        let slow = connections.slow(3 * MS, 1);
+        assert_eq!(slow.len(), 199, "what did not fit was not looked into");
+    }
+}
