@@ -25,7 +25,8 @@ struct connection {
 	/* The first argument of the system call that received it: the descriptor, in nearly all. */
 	u32 descriptor;
 	u32 role;
-	u32 unused;
+	/* Of the stretch in which the times are from. */
+	u32 stretch;
 };
 
 struct answer {
@@ -42,40 +43,55 @@ struct answer {
 MAP(connections, LRU_HASH, u64, struct connection, 16384);
 /* Nanoseconds; answers that took less are counted in `short_answers`. */
 MAP(limits, ARRAY, u32, u64, 1);
+/* The programs are paused in between, when there is too much to tell: the number of this stretch, 0 in a pause. */
+MAP(stretches, ARRAY, u32, u64, 1);
 MAP(short_answers, ARRAY, u32, u64, 1);
 /* Answers that did not fit the ring. */
 MAP(lost, ARRAY, u32, u64, 1);
 RING(ring, struct answer);
 
-/* Of the tracepoints' records. */
-struct length_event {
-	u64 sk;
-	s32 ret;
-} VIEW;
+/*
+ * What the tracepoints hand over (TP_PROTO in include/trace/events/sock.h). Raw, for the record that is made for
+ * others costs as much as all the rest.
+ */
+struct length_arguments {
+	u64 sock, bytes;
+};
 
-struct ready_event {
-	u64 skaddr;
-} VIEW;
+struct ready_arguments {
+	u64 sock;
+};
 
-struct state_event {
-	u64 skaddr;
-	s32 oldstate;
-	s32 newstate;
-} VIEW;
+struct state_arguments {
+	u64 sock, before, after;
+};
 
 /* The kernel's struct pt_regs, by what system calls keep there. */
 struct user_registers {
 	u64 first;
 } VIEW;
 
-/* With 0 the kernel would drop the event for everybody who reads it (trace_call_bpf in kernel/trace/bpf_trace.c). */
-enum { FOR_OTHERS = 1 };
 /* include/net/tcp_states.h */
 enum { ESTABLISHED = 1, SYN_SENT = 2, SYN_RECV = 3, CLOSED = 7 };
 
-static always_inline struct connection *connection_of(u64 sock)
+static always_inline u32 stretch_now(void)
 {
-	return map_lookup(&connections, &sock);
+	u64 *number = only(&stretches);
+
+	return number ? *number : 0;
+}
+
+/* What it was at in an earlier stretch is not known any more. */
+static always_inline struct connection *connection_of(u64 sock, u32 stretch)
+{
+	struct connection *connection = map_lookup(&connections, &sock);
+
+	if (connection && connection->stretch != stretch) {
+		connection->stretch = stretch;
+		connection->arrived_ns = 0;
+		connection->received_ns = 0;
+	}
+	return connection;
 }
 
 static always_inline void opened(u64 sock, u32 role)
@@ -86,46 +102,51 @@ static always_inline void opened(u64 sock, u32 role)
 }
 
 /* Of a connection that is made the side is known, and of one that is over nothing stays: its address is used anew. */
-SEC("tracepoint/sock/inet_sock_set_state")
-int on_state(struct state_event *event)
+SEC("raw_tracepoint/inet_sock_set_state")
+int on_state(struct state_arguments *of)
 {
-	u64 sock = event->skaddr;
+	u64 sock = of->sock;
+	s32 before = of->before, after = of->after;
 
-	if (event->newstate == ESTABLISHED && event->oldstate == SYN_RECV)
+	if (after == ESTABLISHED && before == SYN_RECV)
 		opened(sock, SERVER);
-	else if (event->newstate == ESTABLISHED && event->oldstate == SYN_SENT)
+	else if (after == ESTABLISHED && before == SYN_SENT)
 		opened(sock, CLIENT);
-	else if (event->newstate == CLOSED)
+	else if (after == CLOSED)
 		map_delete(&connections, &sock);
-	return FOR_OTHERS;
+	return 0;
 }
 
 /* Something came; who will read it has not been asked. */
-SEC("tracepoint/sock/sk_data_ready")
-int on_ready(struct ready_event *event)
+SEC("raw_tracepoint/sk_data_ready")
+int on_ready(struct ready_arguments *of)
 {
-	struct connection *connection = connection_of(event->skaddr);
+	u32 stretch = stretch_now();
 
+	if (!stretch)
+		return 0;
+	struct connection *connection = connection_of(of->sock, stretch);
 	if (connection && !connection->arrived_ns && connection->role != CLIENT)
 		connection->arrived_ns = ktime_ns();
-	return FOR_OTHERS;
+	return 0;
 }
 
-SEC("tracepoint/sock/sock_recv_length")
-int on_receive(struct length_event *event)
+SEC("raw_tracepoint/sock_recv_length")
+int on_receive(struct length_arguments *of)
 {
 	u64 current = current_pid_tgid();
-	u64 sock = event->sk;
+	u64 sock = of->sock;
+	u32 stretch = stretch_now();
 
-	if (current >> 32 != CONSTANT(PID) || event->ret <= 0)
-		return FOR_OTHERS;
-	struct connection *connection = connection_of(sock);
+	if (!stretch || current >> 32 != CONSTANT(PID) || (s32)of->bytes <= 0)
+		return 0;
+	struct connection *connection = connection_of(sock, stretch);
 	if (!connection) {
 		opened(sock, UNKNOWN);
-		connection = connection_of(sock);
+		connection = connection_of(sock, stretch);
 	}
 	if (!connection || connection->received_ns || connection->role == CLIENT)
-		return FOR_OTHERS;
+		return 0;
 	struct user_registers *registers = task_registers(current_task());
 	u64 now_ns = ktime_ns();
 	if (!connection->arrived_ns)
@@ -133,7 +154,7 @@ int on_receive(struct length_event *event)
 	connection->received_ns = now_ns;
 	connection->receiver = current;
 	connection->descriptor = registers->first;
-	return FOR_OTHERS;
+	return 0;
 }
 
 static always_inline void tell(u64 sock, const struct connection *connection, u64 now_ns, u32 sender)
@@ -154,17 +175,18 @@ static always_inline void tell(u64 sock, const struct connection *connection, u6
 }
 
 /* What follows the first bytes of an answer belongs to it. */
-SEC("tracepoint/sock/sock_send_length")
-int on_send(struct length_event *event)
+SEC("raw_tracepoint/sock_send_length")
+int on_send(struct length_arguments *of)
 {
 	u64 current = current_pid_tgid();
-	u64 sock = event->sk;
+	u64 sock = of->sock;
+	u32 stretch = stretch_now();
 
-	if (current >> 32 != CONSTANT(PID) || event->ret <= 0)
-		return FOR_OTHERS;
-	struct connection *connection = connection_of(sock);
+	if (!stretch || current >> 32 != CONSTANT(PID) || (s32)of->bytes <= 0)
+		return 0;
+	struct connection *connection = connection_of(sock, stretch);
 	if (!connection || !connection->received_ns)
-		return FOR_OTHERS;
+		return 0;
 	u64 now_ns = ktime_ns();
 	u64 *limit_ns = only(&limits);
 	if (limit_ns && now_ns - connection->arrived_ns < *limit_ns)
@@ -173,5 +195,5 @@ int on_send(struct length_event *event)
 		tell(sock, connection, now_ns, current);
 	connection->arrived_ns = 0;
 	connection->received_ns = 0;
-	return FOR_OTHERS;
+	return 0;
 }

@@ -95,6 +95,30 @@ fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
+/// `BPF_PROG_TYPE_RAW_TRACEPOINT`: with the arguments of the tracepoint as they are.
+pub const PROG_TYPE_RAW_TRACEPOINT: u32 = 17;
+
+/// Runs a program at a tracepoint of this name for as long as the descriptor lives.
+///
+/// # Errors
+/// There is none, or the kernel refuses.
+pub fn attach_raw(tracepoint: &str, program: &OwnedFd) -> io::Result<OwnedFd> {
+    const RAW_TRACEPOINT_OPEN: u32 = 17;
+    #[repr(C)]
+    struct Open {
+        name: u64,
+        program: u32,
+        padding: u32,
+    }
+    let name = CString::new(tracepoint).map_err(io::Error::other)?;
+    let attr = Open {
+        name: name.as_ptr() as u64,
+        program: program.as_raw_fd() as u32,
+        padding: 0,
+    };
+    bpf(RAW_TRACEPOINT_OPEN, &attr)
+}
+
 /// The tracing filesystem, as a folder that only this descriptor reaches.
 pub struct Tracing {
     folder: OwnedFd,

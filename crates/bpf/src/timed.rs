@@ -58,11 +58,6 @@ impl Programs {
         }
     }
 
-    /// More of them, from now on.
-    pub fn add(&mut self, more: impl IntoIterator<Item = OwnedFd>) {
-        self.all.extend(more);
-    }
-
     /// Begins a window, or ends one.
     pub fn turn(&mut self, now_ns: u64) {
         if now_ns.saturating_sub(self.counted_ns) >= COUNTED_NS {

@@ -34,6 +34,15 @@ impl Answered {
     }
 }
 
+/// Requests on connections that are not among those that were told.
+#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
+pub struct Unseen {
+    /// They took so short that they were counted alone, or found no room.
+    pub uncounted: u64,
+    /// Of the time, in which none were told, for there were too many.
+    pub share: f64,
+}
+
 /// Requests read from one file.
 const REQUESTS_MAX: usize = 2_000_000;
 

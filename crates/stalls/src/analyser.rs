@@ -4,8 +4,8 @@ use std::collections::{HashSet, VecDeque};
 
 use super::busy::{Busy, Cutter};
 use super::cause::{Judged, Known, judge};
-use super::event::{ENDED_KEPT, Event, Tid, Wait, WaitKind, Waker};
 use super::connections::Connections;
+use super::event::{ENDED_KEPT, Event, Tid, Wait, WaitKind, Waker};
 use super::group::{Begun, GroupId, Groups};
 use super::home::Homes;
 use super::pieces::Pieces;

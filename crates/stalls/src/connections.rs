@@ -132,7 +132,10 @@ impl Connections {
         for slow in self.slow.iter().filter(|of| of.request.ns() >= least_ns) {
             let (start_ns, end_ns) = (slow.request.start_ns, slow.request.end_ns);
             let running = |(_, went): &(Option<Tid>, Went)| *went == Went::Thread(Label::OnCpu);
-            let most = slow.ns.iter().filter(|(of, ns)| running(of) && **ns * 2 >= slow.request.ns());
+            let most = slow
+                .ns
+                .iter()
+                .filter(|(of, ns)| running(of) && **ns * 2 >= slow.request.ns());
             for tid in most.filter_map(|((tid, _), _)| *tid) {
                 let turns = self.turns.entry(tid).or_default();
                 let with = |turn: &mut Stall| {
@@ -185,7 +188,11 @@ mod tests {
         assert_eq!(connections.slow_from_ns(), Some(3 * MS));
         connections.follow(&Pieces::default(), 1_000 * MS);
         let slow = connections.slow(3 * MS, 1);
-        assert_eq!(slow.len(), 0, "the first began before, the next was answered later");
+        assert_eq!(
+            slow.len(),
+            0,
+            "the first began before, the next was answered later"
+        );
         connections.follow(&Pieces::default(), u64::MAX);
         let slow = connections.slow(3 * MS, 1);
         assert_eq!(slow.len(), 199, "what did not fit was not looked into");

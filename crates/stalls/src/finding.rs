@@ -144,8 +144,7 @@ fn others_first<'a>(
         waited_ns > 0 && waited_ns * SHADOW >= own.get(&tid).copied().unwrap_or(0)
     };
     let for_clients = |s: &Stall| {
-        is_felt(s, groups)
-            || groups.serves_clients(s.tid) && causes.contains(&(s.tid, s.cause))
+        is_felt(s, groups) || groups.serves_clients(s.tid) && causes.contains(&(s.tid, s.cause))
     };
     let told = |s: &&Stall| s.leaf.tid == s.tid && is_told(s.tid) && !for_clients(s);
     stalls.into_iter().filter(|s| !told(s)).collect()

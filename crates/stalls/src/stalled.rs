@@ -72,7 +72,8 @@ fn of_endless(busy: &Busy, alike: &[&Part], threshold_ns: u64) -> Vec<Stall> {
     let long = |part: &&&Part| part.ns() >= threshold_ns;
     let long: Vec<&Part> = alike.iter().filter(long).copied().collect();
     let all_ns = total_ns(alike);
-    let adds_up = all_ns >= threshold_ns && all_ns * ENDLESS_PART >= busy.end_ns.saturating_sub(busy.start_ns);
+    let adds_up = all_ns >= threshold_ns
+        && all_ns * ENDLESS_PART >= busy.end_ns.saturating_sub(busy.start_ns);
     match adds_up && total_ns(&long) * 2 < all_ns {
         true => sum(busy, alike).into_iter().collect(),
         false => long.iter().filter_map(|part| sum(busy, &[part])).collect(),
@@ -167,12 +168,7 @@ pub fn long_turn(limit_ns: u64, busy: &Busy, groups: &Groups, lines: &Timelines)
     on_cpu_from(limit_ns, &bounded, groups, lines)
 }
 
-fn on_cpu_from(
-    limit_ns: u64,
-    busy: &Busy,
-    groups: &Groups,
-    lines: &Timelines,
-) -> Option<Stall> {
+fn on_cpu_from(limit_ns: u64, busy: &Busy, groups: &Groups, lines: &Timelines) -> Option<Stall> {
     let least_ns = groups.threshold_ns(busy.tid).max(ALLOCATING_LEAST_NS);
     let bounded = groups.rests(busy.tid) && !busy.first && !busy.endless;
     if busy.on_cpu_ns < limit_ns.min(least_ns) || !bounded {

@@ -2,11 +2,11 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use stalls::answered::Answered;
-use stalls::pieces::Keep;
 use stalls::analyser::Analyser;
+use stalls::answered::Answered;
 use stalls::event::{Event, Tid, Wait, WaitKind, Waker, What};
 use stalls::finding::summarise;
+use stalls::pieces::Keep;
 
 const KINDS: [WaitKind; 11] = [
     WaitKind::Lock,
@@ -101,7 +101,8 @@ fn any_events_are_analysed() {
             let tid: Tid = random.random_range(0..6);
             let what = what(&mut random);
             if step % 3 == 0 {
-                let mut times = [0; 3].map(|_: u64| at_ns.saturating_sub(random.random_range(0..by)));
+                let mut times =
+                    [0; 3].map(|_: u64| at_ns.saturating_sub(random.random_range(0..by)));
                 times.sort_unstable();
                 let request = Answered {
                     start_ns: times[0],

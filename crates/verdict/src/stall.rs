@@ -160,7 +160,10 @@ mod tests {
         assert!(!is_no_shortage(&short, None));
         assert!(!is_no_shortage(&short, Some(0.3)));
         assert!(is_no_shortage(&short, Some(0.11)));
-        assert!(!is_no_shortage(&finding(Cause::Lock, 9, 50, 900), Some(0.0)));
+        assert!(!is_no_shortage(
+            &finding(Cause::Lock, 9, 50, 900),
+            Some(0.0)
+        ));
     }
 
     #[test]

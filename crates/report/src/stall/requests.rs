@@ -48,6 +48,8 @@ impl Source {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Requests {
     pub source: Source,
+    /// Of the watch, the part in which requests were not told, for there were too many.
+    pub unseen_share: f64,
     /// Within the watch.
     pub count: usize,
     pub slow_from_ns: u64,
@@ -91,6 +93,13 @@ pub fn text(requests: &Requests, rows: &[NamedFinding], columns: usize) -> Strin
         nanoseconds(requests.slow_from_ns as f64),
         nanoseconds(total as f64),
     );
+    if requests.unseen_share >= 0.005 {
+        let _ = writeln!(
+            text,
+            "  Seen in {} of the time: there were too many.",
+            percent(1.0 - requests.unseen_share)
+        );
+    }
     for (what, ns) in requests.sums() {
         let share = percent(ns as f64 / total.max(1) as f64);
         let _ = writeln!(
@@ -144,6 +153,7 @@ pub fn json(requests: &Requests, rows: &[NamedFinding]) -> Value {
     };
     json!({
         "source": requests.source.word(),
+        "unseen_share": requests.unseen_share,
         "count": requests.count,
         "slow_from_ns": requests.slow_from_ns,
         "went": parts(&requests.sums()),
@@ -176,6 +186,7 @@ mod tests {
         };
         let requests = Requests {
             source: Source::Connections,
+            unseen_share: 0.4,
             count: 9,
             slow_from_ns: 1_000_000,
             slow: vec![
@@ -194,6 +205,7 @@ mod tests {
         );
         let value = json(&requests, &[]);
         assert_eq!(value["source"], "connections");
+        assert!(words.contains("Seen in 60"), "{words}");
         assert_eq!(value["went"][0]["ns"], 300_000_000);
         assert_eq!(value["slow"][1]["went"][0]["ns"], 10_000_000);
     }

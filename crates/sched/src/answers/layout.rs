@@ -1,11 +1,11 @@
-//! What programs/requests.bpf.c keeps and writes, as it lies in memory, and where its tracepoints have what it reads.
+//! What programs/requests.bpf.c keeps and writes, as it lies in memory, and the tracepoints that it runs on.
 
 use std::io;
 
-use bpf::btf::{Field, View};
+use bpf::btf::View;
 use bytemuck::{Pod, Zeroable};
 
-use crate::ebpf::layout::{half, offset, user_registers};
+use crate::ebpf::layout::{offset, user_registers};
 
 /// Who opened a connection.
 pub(super) const UNKNOWN: u32 = 0;
@@ -21,7 +21,7 @@ pub(super) struct Connection {
     pub receiver: u32,
     pub descriptor: u32,
     pub role: u32,
-    pub unused: u32,
+    pub stretch: u32,
 }
 
 #[repr(C)]
@@ -38,44 +38,25 @@ pub(super) struct Answer {
     pub role: u32,
 }
 
-/// `struct length_event`, by the `format` file of `sock_recv_length`; that of `sock_send_length` has the same fields.
-///
-/// # Errors
-/// The kernel's has other fields.
-pub(super) fn length_event(format: &str) -> io::Result<View> {
-    Ok(View {
-        name: "length_event",
-        fields: vec![
-            Field::word("sk", offset(format, "sk", 8)?),
-            half("ret", offset(format, "ret", 4)?),
-        ],
-    })
-}
+/// The tracepoints, with the fields that their records have: the arguments that the programs read are those of the
+/// kernels that have them.
+pub(super) const TRACEPOINTS: [(&str, &str, &[(&str, usize)]); 4] = [
+    (
+        "inet_sock_set_state",
+        "on_state",
+        &[("skaddr", 8), ("oldstate", 4), ("newstate", 4)],
+    ),
+    ("sk_data_ready", "on_ready", &[("skaddr", 8)]),
+    ("sock_send_length", "on_send", &[("sk", 8), ("ret", 4)]),
+    // What receives comes last: before it nothing is answered.
+    ("sock_recv_length", "on_receive", &[("sk", 8), ("ret", 4)]),
+];
 
-/// `struct ready_event`, by the `format` file of `sk_data_ready`.
-///
 /// # Errors
-/// The kernel's has other fields.
-pub(super) fn ready_event(format: &str) -> io::Result<View> {
-    Ok(View {
-        name: "ready_event",
-        fields: vec![Field::word("skaddr", offset(format, "skaddr", 8)?)],
-    })
-}
-
-/// `struct state_event`, by the `format` file of `inet_sock_set_state`.
-///
-/// # Errors
-/// The kernel's has other fields.
-pub(super) fn state_event(format: &str) -> io::Result<View> {
-    Ok(View {
-        name: "state_event",
-        fields: vec![
-            Field::word("skaddr", offset(format, "skaddr", 8)?),
-            half("oldstate", offset(format, "oldstate", 4)?),
-            half("newstate", offset(format, "newstate", 4)?),
-        ],
-    })
+/// The tracepoint is another one.
+pub(super) fn check(format: &str, fields: &[(&str, usize)]) -> io::Result<()> {
+    let mut fields = fields.iter();
+    fields.try_for_each(|(name, bytes)| offset(format, name, *bytes).map(drop))
 }
 
 /// `struct user_registers`: the first argument of a system call.
@@ -102,7 +83,7 @@ mod tests {
                 receiver,
                 descriptor,
                 role,
-                unused
+                stretch
             }
         );
         bpf::assert_layout!(

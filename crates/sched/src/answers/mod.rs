@@ -6,6 +6,7 @@
 //! the oldest. What io_uring receives has no descriptor, and is told of connections that were made during the watch.
 
 mod layout;
+mod pauses;
 #[cfg(test)]
 mod tests;
 
@@ -13,22 +14,24 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use bpf::kernel::Tracing;
+use bpf::kernel::{PROG_TYPE_RAW_TRACEPOINT, Tracing, attach_raw};
 use bpf::map::{Array, Hash, Ring, begins_with};
 use bpf::object::{self, Object};
+use bpf::timed::Programs;
 use bytemuck::Zeroable;
 
 use self::layout::{Answer, CLIENT, Connection, SERVER, UNKNOWN};
+use self::pauses::Pauses;
 use crate::descriptors::Descriptors;
-use crate::ebpf::{PROG_TYPE_TRACEPOINT, attach, format_of};
+use crate::ebpf::format_of;
 use crate::pace::Pace;
+use crate::requests::Unseen;
+use crate::time::now_ns;
 
 /// Of connections of all processes, by 100 bytes or so in the kernel.
 const CONNECTIONS_MAX: u32 = 16_384;
 /// 8,000 answers between two turns of 40 ms: more a second than are let come.
 const RING_BYTES: u32 = 512 << 10;
-/// Answers kept; 40 bytes each.
-pub const ANSWERED_MAX: usize = 200_000;
 /// Connections of which it is remembered who opened them.
 const ROLES_MAX: usize = 8_192;
 
@@ -50,11 +53,17 @@ pub struct Answers {
     short: Array,
     lost: Array,
     pace: Pace,
+    stretches: Array,
+    paused: Pauses,
     descriptors: Descriptors,
     /// Whether a client opened it, of connections that were there before.
     roles: HashMap<u64, bool>,
-    programs: Vec<OwnedFd>,
-    _attached: Vec<OwnedFd>,
+    /// That came so far.
+    answers: u64,
+    /// What they take is timed.
+    pub programs: Programs,
+    /// They run for as long as these are open.
+    attached: Vec<OwnedFd>,
 }
 
 impl Answers {
@@ -72,25 +81,20 @@ impl Answers {
         };
         let mut object = Object::parse(object::requests())?;
         object.set("PID", pid);
-        object.view(layout::length_event(&format("sock/sock_recv_length")?)?);
-        object.view(layout::ready_event(&format("sock/sk_data_ready")?)?);
-        object.view(layout::state_event(&format("sock/inet_sock_set_state")?)?);
         object.view(layout::registers());
         let connections = Hash::create_lru(&mut object, "connections", CONNECTIONS_MAX)?;
         let ring = Ring::create(&mut object, "ring", RING_BYTES)?;
         let limits = Array::create(&mut object, "limits")?;
         let short = Array::create(&mut object, "short_answers")?;
         let lost = Array::create(&mut object, "lost")?;
+        let stretches = Array::create(&mut object, "stretches")?;
+        let paused = Pauses::begin(now_ns());
+        stretches.write(0, paused.stretch);
         let (mut held, mut programs) = (Vec::new(), Vec::new());
-        // What receives comes last: before it nothing is answered.
-        for (tracepoint, name) in [
-            ("sock/inet_sock_set_state", "on_state"),
-            ("sock/sk_data_ready", "on_ready"),
-            ("sock/sock_send_length", "on_send"),
-            ("sock/sock_recv_length", "on_receive"),
-        ] {
-            let program = object.load(name, (PROG_TYPE_TRACEPOINT, 0))?;
-            held.extend(attach(&tracing, tracepoint, &program)?);
+        for (tracepoint, name, fields) in layout::TRACEPOINTS {
+            layout::check(&format(&format!("sock/{tracepoint}"))?, fields)?;
+            let program = object.load(name, (PROG_TYPE_RAW_TRACEPOINT, 0))?;
+            held.push(attach_raw(tracepoint, &program)?);
             programs.push(program);
         }
         Ok(Answers {
@@ -100,19 +104,32 @@ impl Answers {
             short,
             lost,
             pace: Pace::default(),
+            stretches,
+            paused,
             descriptors: Descriptors::of(pid),
             roles: HashMap::new(),
-            programs,
-            _attached: held,
+            answers: 0,
+            programs: Programs::new(programs),
+            attached: held,
         })
     }
 
-    /// The programs, for whoever times them.
-    ///
-    /// # Errors
-    /// No descriptor is free.
-    pub fn programs(&self) -> io::Result<Vec<OwnedFd>> {
-        self.programs.iter().map(OwnedFd::try_clone).collect()
+    /// Nothing is told any more.
+    pub fn take_off(&mut self) {
+        self.attached.clear();
+    }
+
+    pub fn is_on(&self) -> bool {
+        !self.attached.is_empty()
+    }
+
+    /// What was not told.
+    pub fn unseen(&self, now_ns: u64) -> Unseen {
+        let (short, lost) = self.uncounted();
+        Unseen {
+            uncounted: short + lost,
+            share: 1.0 - self.paused.share_on(now_ns),
+        }
     }
 
     /// What was answered since the last call. Short answers are left out in the kernel while there are too many.
@@ -125,12 +142,17 @@ impl Answers {
         if let Some(limit_ns) = self.pace.adapt(now_ns) {
             self.limits.write(0, limit_ns);
         }
+        let (short, lost) = self.uncounted();
+        self.answers += came.len() as u64;
+        if let Some(stretch) = self.paused.turn(self.answers + short + lost, now_ns) {
+            self.stretches.write(0, stretch);
+        }
         came.retain(|answer| self.is_for_a_client(answer));
         came.iter().map(told).collect()
     }
 
-    /// Answers that took so short that they were counted alone, and those that were lost.
-    pub fn uncounted(&self) -> (u64, u64) {
+    /// Answers that took so short that they were counted alone, and those that did not fit the ring.
+    fn uncounted(&self) -> (u64, u64) {
         (self.short.read(0), self.lost.read(0))
     }
 

@@ -63,8 +63,7 @@ pub fn waking_event(format: &str) -> io::Result<View> {
     })
 }
 
-/// Four bytes.
-pub fn half(name: &'static str, offset: i16) -> Field {
+fn half(name: &'static str, offset: i16) -> Field {
     Field {
         bytes: 4,
         ..Field::word(name, offset)

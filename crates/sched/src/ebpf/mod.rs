@@ -20,7 +20,7 @@ use bpf::kernel::{Tracing, event, open_event};
 use bpf::map::{Array, Hash, Ring};
 use bpf::object::{self, Object};
 
-pub const PROG_TYPE_TRACEPOINT: u32 = 5;
+const PROG_TYPE_TRACEPOINT: u32 = 5;
 const PROG_TYPE_PERF_EVENT: u32 = 7;
 /// The limit while a watch is opened, which takes tens of milliseconds.
 const AT_FIRST_NS: u64 = 1_000_000;
@@ -56,8 +56,14 @@ impl Ebpf {
         let mut object = Object::parse(object::sched())?;
         object.set("PID", pid);
         object.set("AT_ONCE", at_once.into());
-        object.view(layout::switch_event(&format_of(&tracing, "sched/sched_switch")?)?);
-        object.view(layout::waking_event(&format_of(&tracing, "sched/sched_waking")?)?);
+        object.view(layout::switch_event(&format_of(
+            &tracing,
+            "sched/sched_switch",
+        )?)?);
+        object.view(layout::waking_event(&format_of(
+            &tracing,
+            "sched/sched_waking",
+        )?)?);
         object.view(layout::user_registers());
         let threads = Hash::create(
             &mut object,
@@ -175,7 +181,7 @@ pub fn format_of(tracing: &Tracing, name: &str) -> io::Result<String> {
 }
 
 /// One event is enough for all CPUs: programs hang on the tracepoint, not on the event.
-pub fn attach(tracing: &Tracing, name: &str, program: &OwnedFd) -> io::Result<[OwnedFd; 1]> {
+fn attach(tracing: &Tracing, name: &str, program: &OwnedFd) -> io::Result<[OwnedFd; 1]> {
     let id = tracing.read(&format!("events/{name}/id"))?;
     let id = id.trim().parse().map_err(io::Error::other)?;
     let mut attr = event(perf::PERF_TYPE_TRACEPOINT, id);

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{StackId, TextId, Tid, What};
 use crate::quota::Stretch;
-use crate::requests::{Answered, Request};
+use crate::requests::{Answered, Request, Unseen};
 use crate::stack::Frame;
 use crate::time::now_ns;
 use crate::watch::{Losses, Watch};
@@ -104,10 +104,10 @@ pub struct Closing {
     pub stolen_share: Option<f64>,
     /// Calls of the function of `--span`.
     pub calls: Option<Vec<Request>>,
-    /// Requests on its connections that were counted alone; `None`: none were seen, for the mode or the kernel does not
-    /// tell of them. A chunk of its own in the file.
+    /// Requests on its connections that were not told; `None`: none were, for the mode or the kernel does not tell of
+    /// them. A chunk of its own in the file.
     #[serde(skip)]
-    pub uncounted_requests: Option<u64>,
+    pub unseen_requests: Option<Unseen>,
     /// CPU time of highwater, nanoseconds.
     pub own_cpu_ns: u64,
     /// What the watch cost, as it is printed and as JSON.
@@ -166,6 +166,6 @@ enum Chunk {
     Closing(Closing),
     /// Requests of the turns that follow, since version 2.
     Answered(Vec<Answered>),
-    /// Requests were seen, and so many were counted alone; since version 2.
-    Uncounted(u64),
+    /// Requests were told, but for these; since version 2.
+    Unseen(Unseen),
 }

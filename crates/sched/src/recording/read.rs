@@ -11,7 +11,7 @@ use super::{
     RecordingError, VERSION, VERSION_MIN,
 };
 use crate::event::Event;
-use crate::requests::Answered;
+use crate::requests::{Answered, Unseen};
 use crate::watch::Turn;
 
 /// Times further from the watch's start than this are damage.
@@ -27,7 +27,7 @@ pub struct Recording {
     turns: VecDeque<RecordedTurn>,
     /// Of the turns that come next.
     answered: Vec<Answered>,
-    uncounted: Option<u64>,
+    unseen: Option<Unseen>,
     closing: Option<Closing>,
     damage: Option<String>,
     over: bool,
@@ -71,7 +71,7 @@ impl Recording {
                     at: 12 + bytes,
                     turns: VecDeque::new(),
                     answered: Vec::new(),
-                    uncounted: None,
+                    unseen: None,
                     closing: None,
                     damage: None,
                     over: false,
@@ -124,7 +124,7 @@ impl Recording {
                     Chunk::Names(new) => self.names.add(new),
                     Chunk::Turns(turns) => self.turns = turns.into(),
                     Chunk::Answered(answered) => self.answered = answered,
-                    Chunk::Uncounted(uncounted) => self.uncounted = Some(uncounted),
+                    Chunk::Unseen(unseen) => self.unseen = Some(unseen),
                     Chunk::Closing(mut closing) => {
                         let started_ns = self.facts.started_ns;
                         let latest_ns = started_ns.saturating_add(SPAN_NS_MAX);
@@ -132,7 +132,7 @@ impl Recording {
                         if let Some(calls) = &mut closing.calls {
                             calls.retain(|call| call.start_ns <= call.end_ns);
                         }
-                        closing.uncounted_requests = self.uncounted;
+                        closing.unseen_requests = self.unseen;
                         self.names.quota_groups = closing.quota_groups.clone();
                         self.closing = Some(closing);
                         self.over = true;

@@ -91,7 +91,7 @@ fn closing() -> Closing {
         ended_ns: STARTED_NS + 9_000_000_000,
         requesters: vec![42],
         quota_groups: vec!["/a".into()],
-        uncounted_requests: Some(7),
+        unseen_requests: Some(unseen()),
         ..Closing::default()
     }
 }
@@ -113,7 +113,7 @@ fn whole() -> Vec<u8> {
         Chunk::Answered(vec![answered(), backwards()]),
         Chunk::Turns(turns.collect()),
         Chunk::Turns(vec![turn(STARTED_NS + 200_000_000)]),
-        Chunk::Uncounted(7),
+        Chunk::Unseen(unseen()),
         Chunk::Closing(closing()),
     ])
 }
@@ -126,6 +126,13 @@ fn answered() -> Answered {
         end_ns: STARTED_NS + 9_000,
         receiver: 42,
         sender: 43,
+    }
+}
+
+fn unseen() -> Unseen {
+    Unseen {
+        uncounted: 7,
+        share: 0.25,
     }
 }
 
@@ -183,7 +190,11 @@ fn what_was_written_is_read() {
         [answered()],
         "and not the one that goes back"
     );
-    assert!(found.turns[1..].iter().all(|(turn, _)| turn.answered.is_empty()));
+    assert!(
+        found.turns[1..]
+            .iter()
+            .all(|(turn, _)| turn.answered.is_empty())
+    );
     assert_eq!(*found.end.unwrap(), closing());
     let names = found.names;
     assert_eq!(names.thread(43), "writer");
@@ -206,7 +217,7 @@ fn an_older_recording_is_read() {
     old[8..12].copy_from_slice(&1u32.to_le_bytes());
     let found = read(&old).unwrap();
     assert_eq!(found.turns.len(), 1);
-    assert_eq!(found.end.unwrap().uncounted_requests, None);
+    assert_eq!(found.end.unwrap().unseen_requests, None);
 }
 
 /// As a recorder that was killed leaves it.

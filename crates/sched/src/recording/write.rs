@@ -134,8 +134,8 @@ impl Recorder {
         self.turn(rest, closing.ended_ns, watch);
         let names = self.new_names(watch);
         self.flush(names);
-        if let Some(uncounted) = closing.uncounted_requests {
-            self.write(&Chunk::Uncounted(uncounted));
+        if let Some(unseen) = closing.unseen_requests {
+            self.write(&Chunk::Unseen(unseen));
         }
         self.write(&Chunk::Closing(closing.clone()));
         drop(self.chunks);

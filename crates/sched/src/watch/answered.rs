@@ -1,9 +1,9 @@
 //! Requests on the connections of the watched process, by the threads or goroutines that took and answered them.
 
-use super::{Mode, Source, Watch};
+use super::{Mode, Watch};
 use crate::answers::{Answers, Told};
 use crate::event::Tid;
-use crate::requests::Answered;
+use crate::requests::{Answered, Unseen};
 
 impl Watch {
     /// Requests on the connections of the process are told from now on. Where the kernel or the mode does not tell of
@@ -12,15 +12,8 @@ impl Watch {
         if self.mode != Mode::Ebpf {
             return;
         }
-        let attached = Answers::attach(self.pid).and_then(|answers| {
-            let programs = answers.programs()?;
-            Ok((answers, programs))
-        });
-        match attached {
-            Ok((answers, programs)) => {
-                if let Source::Ebpf(ebpf) = &mut self.source {
-                    ebpf.programs.add(programs);
-                }
+        match Answers::attach(self.pid) {
+            Ok(answers) => {
                 self.answers = Some(answers);
                 self.count_kernel_memory();
             }
@@ -52,9 +45,8 @@ impl Watch {
         })
     }
 
-    /// Requests on its connections that took so short that they were counted alone, or did not fit the ring. `None`: they are not told.
-    pub fn uncounted_requests(&self) -> Option<u64> {
-        let (short, lost) = self.answers.as_ref()?.uncounted();
-        Some(short + lost)
+    /// Requests on its connections that were not told; `None`: none are.
+    pub fn unseen_requests(&self, now_ns: u64) -> Option<Unseen> {
+        Some(self.answers.as_ref()?.unseen(now_ns))
     }
 }

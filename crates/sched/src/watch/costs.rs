@@ -4,6 +4,7 @@ use std::io;
 
 use super::super::recorded::{self, Recorded};
 use super::{Mode, Room, Source, Watch, now_ns};
+use crate::answers::Answers;
 use bpf::fdinfo;
 use bpf::timed::Taken;
 use bpf::uprobes::changes;
@@ -18,6 +19,7 @@ const CHECKED_NS: u64 = 200_000_000;
 const PROGRAMS: &str = "scheduler programs";
 const GO: &str = "uprobes in Go's scheduler";
 const SPANS: &str = "uprobes of --span";
+const CONNECTIONS: &str = "socket programs";
 
 /// The subject's CPU time when the watch began, and since.
 pub(super) struct Costs {
@@ -44,12 +46,13 @@ struct Spent {
     programs_s: f64,
     go_s: f64,
     spans_s: f64,
+    connections_s: f64,
     recorded_s: f64,
 }
 
 impl Spent {
     fn all_s(&self) -> f64 {
-        self.programs_s + self.go_s + self.spans_s + self.recorded_s
+        self.programs_s + self.go_s + self.spans_s + self.connections_s + self.recorded_s
     }
 
     fn mostly(&self) -> &'static str {
@@ -57,6 +60,7 @@ impl Spent {
             (self.programs_s, PROGRAMS),
             (self.go_s, GO),
             (self.spans_s, SPANS),
+            (self.connections_s, CONNECTIONS),
             (self.recorded_s, "recorded events"),
         ];
         let most = all.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
@@ -125,6 +129,9 @@ impl Watch {
         if let Source::Ebpf(ebpf) = &mut self.source {
             ebpf.programs.turn(now_ns);
         }
+        if let Some(answers) = &mut self.answers {
+            answers.programs.turn(now_ns);
+        }
         if now_ns.saturating_sub(self.costs.checked_ns) >= CHECKED_NS {
             self.spend(&mut bucket, now_ns);
             if bucket.is_empty() {
@@ -146,6 +153,7 @@ impl Watch {
                 .spans
                 .as_ref()
                 .map_or(0.0, |spans| spans.hits().cost_s()),
+            connections_s: self.connections_s(),
             recorded_s: self.costs.recorded_s(),
         };
         let cpu_s = own::cpu_s_of(self.pid).max(self.costs.last_cpu_s);
@@ -164,10 +172,22 @@ impl Watch {
         taken.map_or(0.0, |taken| seconds_of_programs(taken, self.costs.record))
     }
 
+    /// Raw tracepoints: the way to the programs is some nanoseconds.
+    fn connections_s(&self) -> f64 {
+        let taken = self.answers.as_ref().and_then(|of| of.programs.taken());
+        taken.map_or(0.0, |taken| seconds_of_programs(taken, None))
+    }
+
     fn stop(&mut self, bucket: Bucket, now_ns: u64) {
         let spent = self.costs.spent;
         let spans = self.spans.as_mut().filter(|spans| spans.is_on());
+        let answers = self.answers.as_mut().filter(|answers| answers.is_on());
+        let answers = answers.filter(|_| 2.0 * spent.connections_s > spent.all_s());
         let mechanism = match spans {
+            _ if answers.is_some() => {
+                answers.into_iter().for_each(Answers::take_off);
+                "requests on connections"
+            }
             Some(spans) if 2.0 * spent.spans_s > spent.all_s() => {
                 spans.take_off();
                 // Calls went on hitting them until they were gone: no ground to end the watch as well.
@@ -195,7 +215,15 @@ impl Watch {
             ebpf.programs.end(now_ns());
             let record = self.costs.record;
             if let (Some(timed), Some(taken)) = (ebpf.programs.timed(), ebpf.programs.taken()) {
-                items.push(of_programs(timed, taken, record, observed_s));
+                items.push(of_programs(PROGRAMS, (timed, taken), record, observed_s));
+            }
+        }
+        if let Some(answers) = &mut self.answers {
+            answers.take_off();
+            answers.programs.end(now_ns());
+            if let (Some(timed), Some(taken)) = (answers.programs.timed(), answers.programs.taken())
+            {
+                items.push(of_programs(CONNECTIONS, (timed, taken), None, observed_s));
             }
         }
         if let Some(go) = &mut self.go {
@@ -332,8 +360,8 @@ fn seconds_of_programs(taken: Taken, record: Option<recorded::Cost>) -> f64 {
 }
 
 fn of_programs(
-    timed: Taken,
-    taken: Taken,
+    name: &'static str,
+    (timed, taken): (Taken, Taken),
     record: Option<recorded::Cost>,
     observed_s: f64,
 ) -> Item {
@@ -346,7 +374,7 @@ fn of_programs(
         None => "without tracepoint overhead".to_owned(),
     };
     Item {
-        name: PROGRAMS,
+        name,
         cpu_s: seconds_of_programs(taken, record),
         cpu_s_between: None,
         basis: Basis::AtMost,

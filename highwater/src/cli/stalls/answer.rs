@@ -44,7 +44,9 @@ impl Answer {
         };
         let mut findings = worth_a_row(findings, watched_ns, threshold_ns.is_some());
         if threshold_ns.is_none() {
-            let share = slow.as_ref().and_then(|slow| slow.share_of(Cause::CpuStarvation));
+            let share = slow
+                .as_ref()
+                .and_then(|slow| slow.share_of(Cause::CpuStarvation));
             findings.retain(|finding| !is_no_shortage(finding, share));
         }
         let rows: Vec<NamedFinding> = findings

@@ -138,6 +138,7 @@ impl Extras {
             source,
             count: all.iter().filter(inside).count(),
             left_out: false,
+            unseen_share: 0.0,
             slow: attribute(&analyser.pieces, &all, least_ns, watched),
             slow_from_ns: least_ns,
             span: watched,
@@ -153,6 +154,8 @@ pub struct Accounted {
     count: usize,
     /// Some were counted alone: percentiles are of the others.
     left_out: bool,
+    /// Of the watch, in which none were told.
+    unseen_share: f64,
     all: Vec<Request>,
     slow: Vec<Attributed>,
     slow_from_ns: u64,
@@ -195,6 +198,7 @@ impl Accounted {
         let gains = || gains(&analyser.pieces, &self.all, least_ns, self.span, &members);
         Requests {
             source: self.source,
+            unseen_share: self.unseen_share,
             count: self.count,
             slow_from_ns: least_ns,
             dropped: analyser.pieces.dropped,
@@ -212,10 +216,10 @@ fn of_connections(
     watched: (u64, u64),
     closing: &Closing,
 ) -> Option<Accounted> {
-    let uncounted = closing.uncounted_requests?;
+    let unseen = closing.unseen_requests?;
     let connections = &mut analyser.connections;
     let slow_from_ns = asked_ns.or(connections.slow_from_ns())?;
-    let left_out = uncounted + connections.left_out;
+    let left_out = unseen.uncounted + connections.left_out;
     let slow = connections.slow(slow_from_ns, watched.0);
     let slow: Vec<Attributed> = slow.iter().map(Slow::attributed).collect();
     // Each with the thread that most of it was with.
@@ -238,6 +242,7 @@ fn of_connections(
         source: Source::Connections,
         count: all.iter().filter(inside).count() + left_out as usize,
         left_out: left_out > 0,
+        unseen_share: unseen.share,
         all,
         slow,
         slow_from_ns,

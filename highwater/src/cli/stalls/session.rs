@@ -222,7 +222,7 @@ impl<'a> Session<'a> {
             run_delay_ns: start::run_delay_since(self.watch.pid, &self.run_delay_start),
             stolen_share: stolen.and_then(|(before, now)| now.stolen_share_since(&before)),
             calls: self.watch.spans().map(<[_]>::to_vec),
-            uncounted_requests: self.watch.uncounted_requests(),
+            unseen_requests: self.watch.unseen_requests(ended_ns),
             own_cpu_ns: start::own_cpu_ns(),
             cost_text: overhead::text(&cost, conclude::terminal_width()),
             cost_json: overhead::json(&cost).to_string(),
