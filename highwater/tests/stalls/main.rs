@@ -2,6 +2,7 @@
 //! services whose own log is the truth.
 
 mod clock;
+mod connections;
 mod experiment;
 mod harm;
 mod hostile;

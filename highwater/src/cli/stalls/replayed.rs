@@ -12,15 +12,13 @@ use sched::recording::{Closing, Next, Recording};
 use sched::watch::Turn;
 use stalls::analyser::Analyser;
 use stalls::event::{GOROUTINES, Tid};
-use stalls::pieces::Keep;
 
 pub fn run(args: &StallsArgs, path: &Path) -> Result<u8> {
     let mut recording = Recording::open(path)?;
     args.extras.spare(path)?;
     args.extras.check()?;
     let mut analyser = Analyser::of(&recording.facts);
-    // Whether it has calls of --span is known at its end alone.
-    analyser.pieces.keep = Keep::First;
+    analyser.pieces.keep = args.extras.pieces();
     analyser.groups.fixed_ns = args.threshold.map(saturated_ns);
     let closing = follow(&mut recording, &mut analyser);
     analyser.finish();
