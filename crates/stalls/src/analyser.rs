@@ -171,7 +171,6 @@ impl Analyser {
         for turn in self.connections.turns_of_slow_requests() {
             self.keep(turn);
         }
-        self.groups.are_felt(self.connections.felt());
     }
 
     fn keep(&mut self, stall: Stall) {

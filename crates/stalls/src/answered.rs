@@ -205,7 +205,7 @@ impl<'a> Way<'a> {
         self.step(None, Went::Unseen, start_ns, t_ns.max(start_ns));
     }
 
-    /// The thread that was busy for most of the span, where one was for most of it: neither the receiver nor the sender.
+    /// Neither the receiver nor the sender: the thread that was busy for most of the span, where there is one.
     fn busiest(&self, request: &Answered, start_ns: u64, end_ns: u64) -> Option<Tid> {
         let all = self.pieces.of.keys().copied();
         let others = all.filter(|tid| *tid != request.receiver && *tid != request.sender);

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::answered::{Answered, Slow};
 use super::busy::Busy;
 use super::event::Tid;
+use super::felt::Felt;
 use super::group::{Groups, ON_CPU_LEAST_NS, ON_CPU_TIMES};
 use super::pieces::{Label, Pieces};
 use super::request::{EXAMINED_MAX, TIMES_MEDIAN, Went};
@@ -106,7 +107,7 @@ impl Connections {
     }
 
     /// What a good part of all the slow requests' time went to, by thread.
-    pub fn felt(&self) -> Vec<(Tid, Label)> {
+    pub fn felt(&self) -> Felt {
         let mut with: BTreeMap<(Tid, Label), u64> = BTreeMap::new();
         let mut all_ns = 0;
         for slow in &self.slow {
@@ -118,7 +119,7 @@ impl Connections {
             }
         }
         with.retain(|_, ns| *ns as f64 >= FELT_SHARE * all_ns as f64);
-        with.into_keys().collect()
+        Felt::of(with.into_keys())
     }
 
     /// The turns that slow requests were with for half of their time and more, of threads whose others are alike: what

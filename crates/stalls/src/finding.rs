@@ -9,9 +9,9 @@ use super::carried::without_lone_ones;
 use super::cause::{Cause, Leaf};
 use super::culprit::{Culprit, culprit_of, most_first};
 use super::event::{StackId, TextId, Tid, WaitKind};
+use super::felt::Felt;
 use super::group::Groups;
 use super::own::without_holders;
-use super::pieces::Label;
 use super::recurrence::{episodes, period_ns};
 use super::stalled::Stall;
 use super::walk::{Hop, LeafKind};
@@ -81,7 +81,12 @@ pub struct Link {
 
 /// Sums the stalls up: one finding per cause, most time first. Stalls of background threads,
 /// whose own waits nobody feels, are left out while there are others to look at.
-pub fn summarise(stalls: &[Stall], groups: &Groups, watched: &[Tid]) -> Vec<Finding> {
+pub fn summarise(
+    stalls: &[Stall],
+    groups: &Groups,
+    felt_by: &Felt,
+    watched: &[Tid],
+) -> Vec<Finding> {
     let sizes = groups.sizes(watched);
     let background: BTreeSet<Tid> = watched
         .iter()
@@ -91,13 +96,13 @@ pub fn summarise(stalls: &[Stall], groups: &Groups, watched: &[Tid]) -> Vec<Find
     let all_are = watched.iter().all(|tid| background.contains(tid));
     let felt = stalls
         .iter()
-        .filter(|stall| all_are || !background.contains(&stall.tid) || is_felt(stall, groups));
+        .filter(|stall| all_are || !background.contains(&stall.tid) || felt_by.by(stall));
     let alone = |tid: Tid| groups.is_alone(tid, &sizes);
     let felt = match groups.carriers {
         true => without_lone_ones(felt.collect()),
         false => felt.collect(),
     };
-    let felt = without_holders(others_first(felt, alone, groups));
+    let felt = without_holders(others_first(felt, alone, groups, felt_by));
     let of_cause = sorted_by_cause(felt).into_iter();
     let mut findings: Vec<Finding> = of_cause
         .map(|((cause, _), stalls)| finding(cause, stalls, groups))
@@ -126,6 +131,7 @@ fn others_first<'a>(
     stalls: Vec<&'a Stall>,
     alone: impl Fn(Tid) -> bool,
     groups: &Groups,
+    felt_by: &Felt,
 ) -> Vec<&'a Stall> {
     let mut causes: BTreeSet<(Tid, Cause)> = BTreeSet::new();
     let mut waited: BTreeMap<Tid, u64> = BTreeMap::new();
@@ -144,19 +150,10 @@ fn others_first<'a>(
         waited_ns > 0 && waited_ns * SHADOW >= own.get(&tid).copied().unwrap_or(0)
     };
     let for_clients = |s: &Stall| {
-        is_felt(s, groups) || groups.serves_clients(s.tid) && causes.contains(&(s.tid, s.cause))
+        felt_by.by(s) || groups.serves_clients(s.tid) && causes.contains(&(s.tid, s.cause))
     };
     let told = |s: &&Stall| s.leaf.tid == s.tid && is_told(s.tid) && !for_clients(s);
     stalls.into_iter().filter(|s| !told(s)).collect()
-}
-
-/// Slow requests were with the thread meanwhile.
-fn is_felt(stall: &Stall, groups: &Groups) -> bool {
-    let label = match stall.leaf.kind {
-        LeafKind::OnCpu if stall.leaf.tid == stall.tid => Label::OnCpu,
-        _ => Label::Held(stall.cause),
-    };
-    groups.is_felt(stall.tid, label)
 }
 
 type Key = (Cause, u64);

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use super::event::{StackId, Tid};
-use super::pieces::Label;
 use observe::table::Table;
 
 #[cfg(test)]
@@ -71,8 +70,6 @@ pub struct Groups {
     library: HashSet<Tid>,
     /// Threads that were started and ended while they were watched.
     jobs: HashSet<Tid>,
-    /// Slow requests were with these threads while they were in that.
-    felt: HashSet<(Tid, Label)>,
     /// The threads carry goroutines that nobody sees.
     pub carriers: bool,
     /// What the user asked for instead of the adapted threshold.
@@ -134,15 +131,6 @@ impl Groups {
     /// It was started for one thing, and is over: its life is a busy period.
     pub fn was_a_job(&mut self, tid: Tid) {
         self.jobs.insert(tid);
-    }
-
-    /// Slow requests were with these threads while they were in that: whatever the thread looks like, somebody waits.
-    pub fn are_felt(&mut self, felt: impl IntoIterator<Item = (Tid, Label)>) {
-        self.felt.extend(felt);
-    }
-
-    pub fn is_felt(&self, tid: Tid, label: Label) -> bool {
-        self.felt.contains(&(tid, label))
     }
 
     pub fn of(&self, tid: Tid) -> GroupId {

@@ -18,6 +18,7 @@ pub mod carried;
 pub mod cause;
 pub mod connections;
 pub mod culprit;
+pub mod felt;
 pub mod finding;
 pub mod gain;
 pub mod group;

@@ -120,7 +120,12 @@ fn any_events_are_analysed() {
         }
         analyser.finish();
         let watched: Vec<Tid> = (0..6).collect();
-        let findings = summarise(&analyser.stalls, &analyser.groups, &watched);
+        let findings = summarise(
+            &analyser.stalls,
+            &analyser.groups,
+            &analyser.connections.felt(),
+            &watched,
+        );
         assert!(findings.iter().all(|finding| finding.count > 0));
     }
 }

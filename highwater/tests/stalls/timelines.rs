@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use stalls::analyser::Analyser;
 use stalls::event::{Event, Tid, Wait, WaitKind, Waker, What};
+use stalls::felt::Felt;
 use stalls::finding::{Finding, summarise};
 
 #[test]
@@ -208,7 +209,12 @@ impl Scene {
         }
         analyser.told_until(self.told_ns);
         analyser.finish();
-        let findings = summarise(&analyser.stalls, &analyser.groups, &threads);
+        let findings = summarise(
+            &analyser.stalls,
+            &analyser.groups,
+            &Felt::default(),
+            &threads,
+        );
         findings.iter().map(|f| self.words(f)).collect()
     }
 

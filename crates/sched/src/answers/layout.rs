@@ -38,25 +38,45 @@ pub(super) struct Answer {
     pub role: u32,
 }
 
-/// The tracepoints, with the fields that their records have: the arguments that the programs read are those of the
-/// kernels that have them.
-pub(super) const TRACEPOINTS: [(&str, &str, &[(&str, usize)]); 4] = [
-    (
-        "inet_sock_set_state",
-        "on_state",
-        &[("skaddr", 8), ("oldstate", 4), ("newstate", 4)],
-    ),
-    ("sk_data_ready", "on_ready", &[("skaddr", 8)]),
-    ("sock_send_length", "on_send", &[("sk", 8), ("ret", 4)]),
+/// A tracepoint of the subsystem `sock`, the program for it, and fields of its record with their bytes: the arguments
+/// that the program reads are those of the kernels whose records have them.
+pub(super) struct Tracepoint {
+    pub name: &'static str,
+    pub program: &'static str,
+    fields: &'static [(&'static str, usize)],
+}
+
+pub(super) const TRACEPOINTS: [Tracepoint; 4] = [
+    Tracepoint {
+        name: "inet_sock_set_state",
+        program: "on_state",
+        fields: &[("skaddr", 8), ("oldstate", 4), ("newstate", 4)],
+    },
+    Tracepoint {
+        name: "sk_data_ready",
+        program: "on_ready",
+        fields: &[("skaddr", 8)],
+    },
+    Tracepoint {
+        name: "sock_send_length",
+        program: "on_send",
+        fields: &[("sk", 8), ("ret", 4)],
+    },
     // What receives comes last: before it nothing is answered.
-    ("sock_recv_length", "on_receive", &[("sk", 8), ("ret", 4)]),
+    Tracepoint {
+        name: "sock_recv_length",
+        program: "on_receive",
+        fields: &[("sk", 8), ("ret", 4)],
+    },
 ];
 
-/// # Errors
-/// The tracepoint is another one.
-pub(super) fn check(format: &str, fields: &[(&str, usize)]) -> io::Result<()> {
-    let mut fields = fields.iter();
-    fields.try_for_each(|(name, bytes)| offset(format, name, *bytes).map(drop))
+impl Tracepoint {
+    /// # Errors
+    /// By its `format` file it is another one.
+    pub(super) fn check(&self, format: &str) -> io::Result<()> {
+        let mut fields = self.fields.iter();
+        fields.try_for_each(|(name, bytes)| offset(format, name, *bytes).map(drop))
+    }
 }
 
 /// `struct user_registers`: the first argument of a system call.

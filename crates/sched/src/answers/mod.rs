@@ -91,10 +91,10 @@ impl Answers {
         let paused = Pauses::begin(now_ns());
         stretches.write(0, paused.stretch);
         let (mut held, mut programs) = (Vec::new(), Vec::new());
-        for (tracepoint, name, fields) in layout::TRACEPOINTS {
-            layout::check(&format(&format!("sock/{tracepoint}"))?, fields)?;
-            let program = object.load(name, (PROG_TYPE_RAW_TRACEPOINT, 0))?;
-            held.push(attach_raw(tracepoint, &program)?);
+        for tracepoint in layout::TRACEPOINTS {
+            tracepoint.check(&format(&format!("sock/{}", tracepoint.name))?)?;
+            let program = object.load(tracepoint.program, (PROG_TYPE_RAW_TRACEPOINT, 0))?;
+            held.push(attach_raw(tracepoint.name, &program)?);
             programs.push(program);
         }
         Ok(Answers {

@@ -163,7 +163,7 @@ enum Chunk {
     Facts(Facts),
     Names(NewNames),
     Turns(Vec<RecordedTurn>),
-    Closing(Closing),
+    Closing(Box<Closing>),
     /// Requests of the turns that follow, since version 2.
     Answered(Vec<Answered>),
     /// Requests were told, but for these; since version 2.

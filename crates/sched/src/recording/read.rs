@@ -134,7 +134,7 @@ impl Recording {
                         }
                         closing.unseen_requests = self.unseen;
                         self.names.quota_groups = closing.quota_groups.clone();
-                        self.closing = Some(closing);
+                        self.closing = Some(*closing);
                         self.over = true;
                     }
                     Chunk::Facts(_) => {

@@ -114,7 +114,7 @@ fn whole() -> Vec<u8> {
         Chunk::Turns(turns.collect()),
         Chunk::Turns(vec![turn(STARTED_NS + 200_000_000)]),
         Chunk::Unseen(unseen()),
-        Chunk::Closing(closing()),
+        Chunk::Closing(Box::new(closing())),
     ])
 }
 
@@ -212,7 +212,7 @@ fn an_older_recording_is_read() {
     let mut old = bytes(&[
         Chunk::Facts(facts()),
         Chunk::Turns(vec![turn(STARTED_NS + 40_000_000)]),
-        Chunk::Closing(closing()),
+        Chunk::Closing(Box::new(closing())),
     ]);
     old[8..12].copy_from_slice(&1u32.to_le_bytes());
     let found = read(&old).unwrap();

@@ -137,7 +137,7 @@ impl Recorder {
         if let Some(unseen) = closing.unseen_requests {
             self.write(&Chunk::Unseen(unseen));
         }
-        self.write(&Chunk::Closing(closing.clone()));
+        self.write(&Chunk::Closing(Box::new(closing.clone())));
         drop(self.chunks);
         let written = match self.writer.join() {
             Ok(Ok(())) => self.ended,

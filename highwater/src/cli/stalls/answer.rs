@@ -33,7 +33,12 @@ impl Answer {
         facts: &Facts,
         closing: &Closing,
     ) -> Result<Answer> {
-        let findings = summarise(&analyser.stalls, &analyser.groups, &closing.requesters);
+        let findings = summarise(
+            &analyser.stalls,
+            &analyser.groups,
+            &analyser.connections.felt(),
+            &closing.requesters,
+        );
         let watched_ns = closing.ended_ns.saturating_sub(facts.started_ns);
         let all = findings.len();
         let threshold_ns = args.threshold.map(saturated_ns);

@@ -30,8 +30,8 @@ const REQUESTS_BYTES_MAX: u64 = 128 << 20;
 /// Where to write what, and from what.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Extras {
-    /// Account for these requests, measured by their client: CSV with start_ns,end_ns (CLOCK_MONOTONIC), or spans in
-    /// OTLP JSON. The file is read at the end of the watch
+    /// Account for these requests, measured by their client, instead of those on its connections: CSV with
+    /// start_ns,end_ns (CLOCK_MONOTONIC), or spans in OTLP JSON. The file is read at the end of the watch
     #[arg(long, value_name = "FILE")]
     pub requests: Option<PathBuf>,
     /// Account for the slow calls of this function of the program; needs root, not in Go programs

@@ -21,6 +21,7 @@ use stalls::analyser::Analyser;
 use stalls::arm::metric_of;
 use stalls::cause::Cause;
 use stalls::event::Tid;
+use stalls::felt::Felt;
 use stalls::finding::summarise;
 
 /// Processes watched at a time. A thread and some 10 MiB each; the first replicas of every arm come first.
@@ -249,7 +250,12 @@ fn follow(pid: u32, mode: Mode, shared: &Shared) {
 /// Adds the stalls since the last time, by cause.
 fn count(analyser: &mut Analyser, watch: &Watch, shared: &Shared) {
     let stalls = std::mem::take(&mut analyser.stalls);
-    let findings = summarise(&stalls, &analyser.groups, &watch.requesters());
+    let findings = summarise(
+        &stalls,
+        &analyser.groups,
+        &Felt::default(),
+        &watch.requesters(),
+    );
     for finding in findings {
         let at = Cause::ALL.iter().position(|cause| *cause == finding.cause);
         if let Some(count) = at.map(|at| &shared.counts[at]) {

@@ -24,6 +24,7 @@ use sched::time::now_ns;
 use sched::watch::{Turn, Watch};
 use stalls::analyser::Analyser;
 use stalls::event::Tid;
+use stalls::felt::Felt;
 use stalls::finding::summarise;
 use stalls::naming::named;
 use stalls::stalled::Stall;
@@ -132,7 +133,8 @@ impl<'a> Session<'a> {
             return;
         }
         let watched = self.watch.requesters();
-        let findings = summarise(ended, &self.analyser.groups, &watched);
+        let felt = self.analyser.connections.felt();
+        let findings = summarise(ended, &self.analyser.groups, &felt, &watched);
         let asked = self.args.threshold.is_some();
         for finding in findings {
             // As the rule for a second's watch: what adds up only over the whole one comes there.
@@ -150,7 +152,7 @@ impl<'a> Session<'a> {
         for stall in &fresh {
             self.open_shown.insert(stall.tid, now);
         }
-        for finding in summarise(&fresh, &self.analyser.groups, watched) {
+        for finding in summarise(&fresh, &self.analyser.groups, &Felt::default(), watched) {
             let row = named(&finding, &self.watch, &[]);
             let line = text::line(now.saturating_sub(self.facts.started_ns), &row);
             show(&line);
