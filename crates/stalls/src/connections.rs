@@ -19,6 +19,10 @@ const KEPT_MAX: usize = 200_000;
 const REQUESTS_MIN: usize = 20;
 /// Long turns kept, some 300 bytes each.
 const TURNS_MAX: usize = 10_000;
+/// The median is sought again when there are more by this part.
+const MEDIAN_AGAIN: usize = 8;
+/// A stretch in which a request was answered may last on, and is known when it is over.
+const LASTS_NS: u64 = 1_000_000_000;
 /// Of the slow requests' time: what a thread did for less is not what makes them slow.
 const FELT_SHARE: f64 = 0.2;
 
@@ -29,6 +33,8 @@ pub struct Connections {
     pub left_out: u64,
     /// Their median, from when some were left out on.
     usual_ns: Option<u64>,
+    /// The median of the first so many.
+    median_of: (usize, u64),
     /// Not looked into yet.
     waiting: Vec<Answered>,
     slow: Vec<Slow>,
@@ -68,10 +74,10 @@ impl Connections {
 
     /// What threads were in is known until `settled_ns`: the slow requests that were answered by then are looked into.
     pub fn follow(&mut self, pieces: &Pieces, settled_ns: u64) {
-        let Some(least_ns) = self.slow_from_ns().filter(|_| !self.waiting.is_empty()) else {
+        let Some(least_ns) = self.roughly_slow_from_ns() else {
             return;
         };
-        let settled = |request: &mut Answered| request.end_ns <= settled_ns;
+        let settled = |of: &mut Answered| of.end_ns.saturating_add(LASTS_NS) <= settled_ns;
         let all: Vec<Answered> = self.waiting.extract_if(.., settled).collect();
         let slow = all.into_iter().filter(|request| request.ns() >= least_ns);
         self.slow
@@ -79,6 +85,17 @@ impl Connections {
         if self.slow.len() > 2 * EXAMINED_MAX {
             self.keep_the_longest();
         }
+    }
+
+    /// As [`Connections::slow_from_ns`]; the median of so many is not sought each time.
+    fn roughly_slow_from_ns(&mut self) -> Option<u64> {
+        let (of, _) = self.median_of;
+        if self.usual_ns.is_none() && self.all.len() > of + of / MEDIAN_AGAIN {
+            self.median_of = (self.all.len(), self.usual_ns()?);
+        }
+        let (of, median_ns) = self.median_of;
+        let usual_ns = self.usual_ns.or((of > 0).then_some(median_ns))?;
+        Some(usual_ns.saturating_mul(TIMES_MEDIAN))
     }
 
     fn keep_the_longest(&mut self) {
@@ -187,7 +204,7 @@ mod tests {
         assert_eq!(connections.all.len(), 301);
         // What is usual stays what it was of all.
         assert_eq!(connections.slow_from_ns(), Some(3 * MS));
-        connections.follow(&Pieces::default(), 1_000 * MS);
+        connections.follow(&Pieces::default(), 2_000 * MS);
         let slow = connections.slow(3 * MS, 1);
         assert_eq!(
             slow.len(),

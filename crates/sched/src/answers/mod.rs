@@ -60,6 +60,8 @@ pub struct Answers {
     roles: HashMap<u64, bool>,
     /// That came so far.
     answers: u64,
+    /// Newer than what was asked for.
+    held: Vec<Told>,
     /// What they take is timed.
     pub programs: Programs,
     /// They run for as long as these are open.
@@ -109,6 +111,7 @@ impl Answers {
             descriptors: Descriptors::of(pid),
             roles: HashMap::new(),
             answers: 0,
+            held: Vec::new(),
             programs: Programs::new(programs),
             attached: held,
         })
@@ -132,8 +135,9 @@ impl Answers {
         }
     }
 
-    /// What was answered since the last call. Short answers are left out in the kernel while there are too many.
-    pub fn drain(&mut self, now_ns: u64) -> Vec<Told> {
+    /// What was answered since the last call, up to `until_ns`. Short answers are left out in the kernel while there are
+    /// too many.
+    pub fn drain(&mut self, now_ns: u64, until_ns: u64) -> Vec<Told> {
         let mut came = Vec::new();
         self.ring.drain(|bytes| {
             came.extend(begins_with::<Answer>(bytes).map(|(answer, _)| answer));
@@ -148,7 +152,9 @@ impl Answers {
             self.stretches.write(0, stretch);
         }
         came.retain(|answer| self.is_for_a_client(answer));
-        came.iter().map(told).collect()
+        self.held.extend(came.iter().map(told));
+        let due = |told: &mut Told| told.answered_ns <= until_ns;
+        self.held.extract_if(.., due).collect()
     }
 
     /// Answers that took so short that they were counted alone, and those that did not fit the ring.

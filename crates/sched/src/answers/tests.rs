@@ -85,15 +85,15 @@ fn requests_are_told_from_arrival_to_answer_and_a_clients_are_not() {
     let mut told = Vec::new();
     for _ in 0..3 {
         ask(&mut before);
-        told.extend(answers.drain(now_ns()));
+        told.extend(answers.drain(now_ns(), u64::MAX));
     }
     let mut after = TcpStream::connect(address).unwrap();
     for _ in 0..2 {
         ask(&mut after);
-        told.extend(answers.drain(now_ns()));
+        told.extend(answers.drain(now_ns(), u64::MAX));
     }
     server.join().unwrap();
-    told.extend(answers.drain(now_ns()));
+    told.extend(answers.drain(now_ns(), u64::MAX));
     assert_eq!(told.len(), 5, "{told:#?}");
     assert!(told.iter().all(|told| took(told) >= SLOW), "{told:#?}");
     assert!(told.iter().all(|told| told.receiver == told.sender));
@@ -123,10 +123,10 @@ fn a_unix_socket_with_a_name_has_requests_and_a_pair_has_none() {
     for _ in 0..2 {
         ask(&mut client);
         ask(&mut left);
-        told.extend(answers.drain(now_ns()));
+        told.extend(answers.drain(now_ns(), u64::MAX));
     }
     server.join().unwrap();
-    told.extend(answers.drain(now_ns()));
+    told.extend(answers.drain(now_ns(), u64::MAX));
     assert_eq!(told.len(), 2, "{told:#?}");
     assert!(told.iter().all(|told| took(told) >= SLOW), "{told:#?}");
 }

@@ -23,9 +23,10 @@ impl Watch {
         }
     }
 
-    /// Those that were answered since the last call. What a thread was in until then has been drained.
-    pub fn answered(&mut self, now_ns: u64) -> Vec<Answered> {
-        let told = self.answers.as_mut().map(|answers| answers.drain(now_ns));
+    /// Those that were answered since the last call, up to `until_ns`: which goroutine a thread was on is known until then.
+    pub fn answered(&mut self, now_ns: u64, until_ns: u64) -> Vec<Answered> {
+        let told = self.answers.as_mut();
+        let told = told.map(|answers| answers.drain(now_ns, until_ns));
         let told = told.unwrap_or_default().into_iter();
         told.filter_map(|told| self.of_tasks(&told)).collect()
     }

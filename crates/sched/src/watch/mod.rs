@@ -337,7 +337,7 @@ impl Watch {
             turn.throttled = self.quotas.poll(now);
         }
         turn.ended |= self.is_over_budget(now);
-        turn.answered = self.answered(now);
+        turn.answered = self.answered(now, now.saturating_sub(IN_FLIGHT_NS));
         turn.events = self.release(now);
         turn.told_ns = now.saturating_sub(HOLD_BACK_NS);
         turn

@@ -194,7 +194,7 @@ impl<'a> Session<'a> {
         let rest = self.watch.finish();
         let ended_ns = now_ns();
         let rest = Turn {
-            answered: self.watch.answered(ended_ns),
+            answered: self.watch.answered(ended_ns, u64::MAX),
             events: rest,
             told_ns: ended_ns,
             ..Turn::default()
