@@ -13,6 +13,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::cause::Cause;
 use super::event::{Tid, WaitKind};
 use super::pieces::{Label, Piece, Pieces};
 use super::request::{Attributed, Request, Went};
@@ -171,12 +172,16 @@ impl<'a> Way<'a> {
         let with = with.or_else(|| self.busiest(request, start_ns, end_ns));
         match with {
             Some(tid) => self.back(tid, request, start_ns, end_ns),
-            None if idle.is_some_and(|piece| piece.waited_for == WaitKind::Outbound) => {
-                let network = Label::Held(super::cause::Cause::Network);
-                let went = Went::Thread(network);
-                self.step(Some(request.sender), went, start_ns, end_ns);
-            }
-            None => self.step(None, Went::Outside, start_ns, end_ns),
+            None => self.outside(request.sender, idle, start_ns, end_ns),
+        }
+    }
+
+    /// No other thread was at work on it: a peer, where `tid` idled for peers alone.
+    fn outside(&mut self, tid: Tid, idle: Option<&Piece>, start_ns: u64, end_ns: u64) {
+        let network = Went::Thread(Label::Held(Cause::Network));
+        match idle.is_some_and(|piece| piece.waited_for == WaitKind::Outbound) {
+            true => self.step(Some(tid), network, start_ns, end_ns),
+            false => self.step(None, Went::Outside, start_ns, end_ns),
         }
     }
 
@@ -198,7 +203,7 @@ impl<'a> Way<'a> {
                 *by != tid && *by != request.receiver && self.is_busy_before(*by, began_ns)
             });
             let Some(next) = next.filter(|_| began_ns < t_ns) else {
-                return self.step(None, Went::Outside, start_ns, began_ns);
+                return self.outside(tid, idle, start_ns, began_ns);
             };
             (tid, t_ns) = (next, began_ns);
         }
@@ -227,7 +232,6 @@ const SKEW_NS: u64 = 200_000;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cause::Cause;
 
     const MS: u64 = 1_000_000;
 
@@ -354,5 +358,26 @@ mod tests {
             went(&pieces, &request(10, 10, 83)),
             [((None, Went::Unseen), 73)].into()
         );
+    }
+
+    #[test]
+    fn a_reader_that_waited_for_a_peer_is_the_network() {
+        let mut pieces = Pieces::default();
+        let of = vec![
+            idle(0, 10, None),
+            busy(10, 12),
+            idle(12, 82, Some(2)),
+            busy(82, 84),
+        ];
+        pieces.of.insert(1, of);
+        let peer = Piece {
+            waited_for: WaitKind::Outbound,
+            ..idle(0, 81, None)
+        };
+        pieces.of.insert(2, vec![peer, busy(81, 84)]);
+        let found = went(&pieces, &request(10, 10, 83));
+        let network = Went::Thread(Label::Held(Cause::Network));
+        assert_eq!(found[&(Some(2), network)], 69);
+        assert_eq!(found[&(Some(2), ON_CPU)], 1);
     }
 }

@@ -135,8 +135,8 @@ impl Answers {
         }
     }
 
-    /// What was answered since the last call, up to `until_ns`. Short answers are left out in the kernel while there are
-    /// too many.
+    /// What was answered since the last call, up to `until_ns`. While there are too many, short answers are left out in
+    /// the kernel.
     pub fn drain(&mut self, now_ns: u64, until_ns: u64) -> Vec<Told> {
         let mut came = Vec::new();
         self.ring.drain(|bytes| {

@@ -23,7 +23,8 @@ impl Watch {
         }
     }
 
-    /// Those that were answered since the last call, up to `until_ns`: which goroutine a thread was on is known until then.
+    /// Those that were answered since the last call, up to `until_ns`; until then it is known on which goroutine a
+    /// thread was.
     pub fn answered(&mut self, now_ns: u64, until_ns: u64) -> Vec<Answered> {
         let told = self.answers.as_mut();
         let told = told.map(|answers| answers.drain(now_ns, until_ns));
