@@ -25,8 +25,7 @@ struct connection {
 	/* The first argument of the system call that received it: the descriptor, in nearly all. */
 	u32 descriptor;
 	u32 role;
-	/* Of the stretch in which the times are from. */
-	u32 stretch;
+	u32 unused;
 };
 
 struct answer {
@@ -43,8 +42,8 @@ struct answer {
 MAP(connections, LRU_HASH, u64, struct connection, 16384);
 /* Nanoseconds; answers that took less are counted in `short_answers`. */
 MAP(limits, ARRAY, u32, u64, 1);
-/* The programs are paused in between, when there is too much to tell: the number of this stretch, 0 in a pause. */
-MAP(stretches, ARRAY, u32, u64, 1);
+/* 0 in a pause, when there is too much to tell: no request begins then, and those that began before end. */
+MAP(takes_more, ARRAY, u32, u64, 1);
 MAP(short_answers, ARRAY, u32, u64, 1);
 /* Answers that did not fit the ring. */
 MAP(lost, ARRAY, u32, u64, 1);
@@ -74,24 +73,24 @@ struct user_registers {
 /* include/net/tcp_states.h */
 enum { ESTABLISHED = 1, SYN_SENT = 2, SYN_RECV = 3, CLOSED = 7 };
 
-static always_inline u32 stretch_now(void)
+static always_inline u32 is_paused(void)
 {
-	u64 *number = only(&stretches);
+	u64 *more = only(&takes_more);
 
-	return number ? *number : 0;
+	return !more || !*more;
 }
 
-/* What it was at in an earlier stretch is not known any more. */
-static always_inline struct connection *connection_of(u64 sock, u32 stretch)
+static always_inline struct connection *connection_of(u64 sock)
 {
-	struct connection *connection = map_lookup(&connections, &sock);
+	return map_lookup(&connections, &sock);
+}
 
-	if (connection && connection->stretch != stretch) {
-		connection->stretch = stretch;
-		connection->arrived_ns = 0;
-		connection->received_ns = 0;
-	}
-	return connection;
+/* The first argument of the system call that the thread is in. */
+static always_inline u32 first_argument(void)
+{
+	struct user_registers *registers = task_registers(current_task());
+
+	return registers->first;
 }
 
 static always_inline void opened(u64 sock, u32 role)
@@ -121,11 +120,9 @@ int on_state(struct state_arguments *of)
 SEC("raw_tracepoint/sk_data_ready")
 int on_ready(struct ready_arguments *of)
 {
-	u32 stretch = stretch_now();
-
-	if (!stretch)
+	if (is_paused())
 		return 0;
-	struct connection *connection = connection_of(of->sock, stretch);
+	struct connection *connection = connection_of(of->sock);
 	if (connection && !connection->arrived_ns && connection->role != CLIENT)
 		connection->arrived_ns = ktime_ns();
 	return 0;
@@ -136,24 +133,22 @@ int on_receive(struct length_arguments *of)
 {
 	u64 current = current_pid_tgid();
 	u64 sock = of->sock;
-	u32 stretch = stretch_now();
 
-	if (!stretch || current >> 32 != CONSTANT(PID) || (s32)of->bytes <= 0)
+	if (current >> 32 != CONSTANT(PID) || (s32)of->bytes <= 0 || is_paused())
 		return 0;
-	struct connection *connection = connection_of(sock, stretch);
+	struct connection *connection = connection_of(sock);
 	if (!connection) {
 		opened(sock, UNKNOWN);
-		connection = connection_of(sock, stretch);
+		connection = connection_of(sock);
 	}
 	if (!connection || connection->received_ns || connection->role == CLIENT)
 		return 0;
-	struct user_registers *registers = task_registers(current_task());
 	u64 now_ns = ktime_ns();
 	if (!connection->arrived_ns)
 		connection->arrived_ns = now_ns;
 	connection->received_ns = now_ns;
 	connection->receiver = current;
-	connection->descriptor = registers->first;
+	connection->descriptor = first_argument();
 	return 0;
 }
 
@@ -180,13 +175,18 @@ int on_send(struct length_arguments *of)
 {
 	u64 current = current_pid_tgid();
 	u64 sock = of->sock;
-	u32 stretch = stretch_now();
 
-	if (!stretch || current >> 32 != CONSTANT(PID) || (s32)of->bytes <= 0)
+	if (current >> 32 != CONSTANT(PID) || (s32)of->bytes <= 0)
 		return 0;
-	struct connection *connection = connection_of(sock, stretch);
+	struct connection *connection = connection_of(sock);
 	if (!connection || !connection->received_ns)
 		return 0;
+	/* Of sockets whose end is not told, the address may be that of another one by now. */
+	if (connection->role == UNKNOWN && connection->descriptor != first_argument()) {
+		connection->arrived_ns = 0;
+		connection->received_ns = 0;
+		return 0;
+	}
 	u64 now_ns = ktime_ns();
 	u64 *limit_ns = only(&limits);
 	if (limit_ns && now_ns - connection->arrived_ns < *limit_ns)

@@ -133,7 +133,7 @@ impl Descriptors {
         match kind {
             Kind::Inbound => Some(one_client),
             Kind::Outbound => Some(false),
-            Kind::Between => Some(fd > STANDARD_ERROR && self.may_have_called(fd, &name)),
+            Kind::Between => Some(self.sockets.is_called(inode_of(&name))),
             Kind::File | Kind::Timer | Kind::Epoll | Kind::Unknown => None,
         }
     }

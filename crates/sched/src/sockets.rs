@@ -46,6 +46,7 @@ enum Asked {
     /// It is between processes of one machine (AF_UNIX), or of no network at all.
     Local {
         has_name: bool,
+        is_unix: bool,
     },
     Stream(Socket),
     Datagrams(Socket),
@@ -61,6 +62,8 @@ pub struct Sockets {
     unsure: HashSet<u64>,
     /// And whether others can call it, or called the one that it came from: it has a name.
     local: HashMap<u64, bool>,
+    /// Unix sockets that have one.
+    called: HashSet<u64>,
     read_at: Option<Instant>,
     reading_took: Duration,
 }
@@ -74,9 +77,15 @@ impl Sockets {
             listening: HashSet::new(),
             unsure: HashSet::new(),
             local: HashMap::new(),
+            called: HashSet::new(),
             read_at: None,
             reading_took: Duration::ZERO,
         }
+    }
+
+    /// A Unix socket with a name, or one that came from such: a client may have called it.
+    pub fn is_called(&self, inode: u64) -> bool {
+        self.called.contains(&inode)
     }
 
     /// Known to be between processes of one machine.
@@ -110,10 +119,14 @@ impl Sockets {
             self.known.clear();
             self.unsure.clear();
             self.local.clear();
+            self.called.clear();
         }
         let socket = match told {
-            Asked::Local { has_name } => {
+            Asked::Local { has_name, is_unix } => {
                 self.local.insert(inode, has_name);
+                if has_name && is_unix {
+                    self.called.insert(inode);
+                }
                 return;
             }
             Asked::Datagrams(socket) => socket,
@@ -198,8 +211,9 @@ fn ask(process: &OwnedFd, fd: i32, inode: u64) -> Option<Asked> {
     if !matches!(family, AddressFamily::INET | AddressFamily::INET6) {
         let name = getsockname(&socket).ok()?;
         // Of no name at all the kernel gives the family alone.
-        let has_name = family != AddressFamily::UNIX || name.addr_len() as usize > FAMILY_LEN;
-        return Some(Asked::Local { has_name });
+        let is_unix = family == AddressFamily::UNIX;
+        let has_name = !is_unix || name.addr_len() as usize > FAMILY_LEN;
+        return Some(Asked::Local { has_name, is_unix });
     }
     let local = SocketAddr::try_from(getsockname(&socket).ok()?).ok()?;
     let peer = getpeername(&socket).ok().flatten();

@@ -21,6 +21,8 @@ pub use sched::requests::Answered;
 
 /// Stretches of one request that are asked for.
 const STEPS_MAX: usize = 4_096;
+/// With more threads than this none is sought that was busy meanwhile: that would take longer than the watch.
+const ASKED_MAX: usize = 2_000;
 /// Of the time that a request was with others, a thread was busy for this part at least when it was with that one.
 const WITH_IT: f64 = 0.5;
 
@@ -90,7 +92,7 @@ pub fn steps(pieces: &Pieces, request: &Answered) -> Vec<Step> {
     };
     let (start_ns, received_ns, end_ns) = (request.start_ns, request.received_ns, request.end_ns);
     // The sender's last turn, and the receiver's first.
-    let last_ns = way.turn_began(request.sender, end_ns).max(received_ns);
+    let last_ns = way.turn_began(request.sender, received_ns, end_ns);
     way.own(request.sender, last_ns, end_ns);
     if last_ns > received_ns {
         let first_ns = way.turn_ended(request.receiver, received_ns).min(last_ns);
@@ -117,11 +119,12 @@ impl<'a> Way<'a> {
         &of[..of.partition_point(|piece| piece.start_ns < t_ns)]
     }
 
-    /// When the thread left the idle wait that came last before then.
-    fn turn_began(&self, tid: Tid, t_ns: u64) -> u64 {
-        let mut idle = self.before(tid, t_ns).iter().rev();
-        let idle = idle.find(|piece| piece.label == Label::Idle);
-        idle.map_or(0, |piece| piece.end_ns.min(t_ns))
+    /// When the thread left the idle wait that came last before then, or `floor_ns`, where that was before.
+    fn turn_began(&self, tid: Tid, floor_ns: u64, t_ns: u64) -> u64 {
+        let later = self.before(tid, t_ns).iter().rev();
+        let mut later = later.take_while(|piece| piece.end_ns > floor_ns);
+        let idle = later.find(|piece| piece.label == Label::Idle);
+        idle.map_or(floor_ns, |piece| piece.end_ns.min(t_ns))
     }
 
     /// When it went to the next one.
@@ -187,14 +190,16 @@ impl<'a> Way<'a> {
 
     fn is_busy_before(&self, tid: Tid, t_ns: u64) -> bool {
         let last = self.before(tid, t_ns).last();
-        last.is_some_and(|piece| piece.label != Label::Idle && piece.end_ns + SKEW_NS >= t_ns)
+        last.is_some_and(|piece| {
+            piece.label != Label::Idle && piece.end_ns.saturating_add(SKEW_NS) >= t_ns
+        })
     }
 
     /// From `tid` at its end back to whoever began its turn, and so on to where the request was handed over.
     fn back(&mut self, mut tid: Tid, request: &Answered, start_ns: u64, end_ns: u64) {
         let mut t_ns = end_ns;
         while t_ns > start_ns && self.steps.len() < STEPS_MAX {
-            let began_ns = self.turn_began(tid, t_ns).clamp(start_ns, t_ns);
+            let began_ns = self.turn_began(tid, start_ns, t_ns);
             self.own(tid, began_ns, t_ns);
             let idle = self.before(tid, began_ns).last();
             let idle = idle.filter(|piece| piece.label == Label::Idle);
@@ -212,6 +217,9 @@ impl<'a> Way<'a> {
 
     /// Neither the receiver nor the sender: the thread that was busy for most of the span, where there is one.
     fn busiest(&self, request: &Answered, start_ns: u64, end_ns: u64) -> Option<Tid> {
+        if self.pieces.of.len() > ASKED_MAX {
+            return None;
+        }
         let all = self.pieces.of.keys().copied();
         let others = all.filter(|tid| *tid != request.receiver && *tid != request.sender);
         let busy = others.map(|tid| {
@@ -221,8 +229,26 @@ impl<'a> Way<'a> {
             let ns: u64 = busy.map(|piece| piece.within(start_ns, end_ns)).sum();
             (ns, tid)
         });
-        let (ns, tid) = busy.max()?;
-        (ns as f64 >= WITH_IT * (end_ns - start_ns) as f64).then_some(tid)
+        let least_ns = WITH_IT * (end_ns - start_ns) as f64;
+        let for_most = busy.filter(|(ns, _)| *ns as f64 >= least_ns);
+        let handed = for_most.filter(|(_, tid)| self.was_handed(*tid, request, end_ns));
+        handed.max().map(|(_, tid)| tid)
+    }
+
+    /// The turn that the thread was in then was begun by the receiver or the sender: a thread that is busy by itself
+    /// meanwhile has nothing to do with the request.
+    fn was_handed(&self, tid: Tid, request: &Answered, t_ns: u64) -> bool {
+        let mut before = self.before(tid, t_ns).iter().rev();
+        let last = before
+            .clone()
+            .next()
+            .filter(|piece| piece.label == Label::Idle);
+        // Its turn is over: the one before.
+        let skipped = usize::from(last.is_some());
+        let began = before.by_ref().skip(skipped).take(STEPS_MAX);
+        let began = began.into_iter().find(|piece| piece.label == Label::Idle);
+        let by = began.and_then(|piece| piece.by);
+        by.is_some_and(|by| by == request.receiver || by == request.sender)
     }
 }
 
@@ -346,6 +372,8 @@ mod tests {
         let helper = vec![idle(0, 12, Some(1)), busy(12, 82), idle(82, 200, None)];
         pieces.of.insert(2, helper);
         pieces.of.insert(3, vec![idle(0, 300, None)]);
+        // One that is busier, and by itself.
+        pieces.of.insert(4, vec![idle(0, 5, None), busy(5, 300)]);
         let found = went(&pieces, &request(10, 10, 83));
         assert_eq!(found[&(Some(2), ON_CPU)], 69);
         assert_eq!(found[&(Some(1), ON_CPU)], 4);

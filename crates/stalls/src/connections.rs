@@ -17,6 +17,8 @@ use super::timeline::Timelines;
 const KEPT_MAX: usize = 200_000;
 /// Below this many requests nothing is said of what is usual.
 const REQUESTS_MIN: usize = 20;
+/// Slow requests that are looked into at a time, the longest.
+const AT_A_TIME: usize = 500;
 /// Long turns kept, some 300 bytes each.
 const TURNS_MAX: usize = 10_000;
 /// The median is sought again when there are more by this part.
@@ -31,6 +33,8 @@ pub struct Connections {
     pub all: Vec<Answered>,
     /// Those that did not fit into memory.
     pub left_out: u64,
+    /// What the user asked for: a request is slow from here on.
+    pub asked_ns: Option<u64>,
     /// Their median, from when some were left out on.
     usual_ns: Option<u64>,
     /// The median of the first so many.
@@ -69,7 +73,14 @@ impl Connections {
 
     /// A request is slow from here on.
     pub fn slow_from_ns(&self) -> Option<u64> {
-        Some(self.usual_ns()?.saturating_mul(TIMES_MEDIAN))
+        let times = |usual_ns: u64| usual_ns.saturating_mul(TIMES_MEDIAN);
+        self.asked_ns.or_else(|| self.usual_ns().map(times))
+    }
+
+    /// How many took so long and began after `from_ns`; of more than are looked into the longest are.
+    pub fn count_slow(&self, least_ns: u64, from_ns: u64) -> usize {
+        let slow = |of: &&Answered| of.start_ns >= from_ns && of.ns() >= least_ns;
+        self.all.iter().filter(slow).count()
     }
 
     /// What threads were in is known until `settled_ns`: the slow requests that were answered by then are looked into.
@@ -80,6 +91,12 @@ impl Connections {
         let settled = |of: &mut Answered| of.end_ns.saturating_add(LASTS_NS) <= settled_ns;
         let all: Vec<Answered> = self.waiting.extract_if(.., settled).collect();
         let slow = all.into_iter().filter(|request| request.ns() >= least_ns);
+        let mut slow: Vec<Answered> = slow.collect();
+        if slow.len() > AT_A_TIME {
+            slow.select_nth_unstable_by_key(AT_A_TIME, |of| std::cmp::Reverse(of.ns()));
+            slow.truncate(AT_A_TIME);
+        }
+        let slow = slow.into_iter();
         self.slow
             .extend(slow.map(|request| Slow::of(pieces, request)));
         if self.slow.len() > 2 * EXAMINED_MAX {
@@ -89,6 +106,9 @@ impl Connections {
 
     /// As [`Connections::slow_from_ns`]; the median of so many is not sought each time.
     fn roughly_slow_from_ns(&mut self) -> Option<u64> {
+        if self.asked_ns.is_some() {
+            return self.asked_ns;
+        }
         let (of, _) = self.median_of;
         if self.usual_ns.is_none() && self.all.len() > of + of / MEDIAN_AGAIN {
             self.median_of = (self.all.len(), self.usual_ns()?);
@@ -125,17 +145,18 @@ impl Connections {
 
     /// What a good part of all the slow requests' time went to, by thread.
     pub fn felt(&self) -> Felt {
-        let mut with: BTreeMap<(Tid, Label), u64> = BTreeMap::new();
-        let mut all_ns = 0;
+        let mut with: BTreeMap<(Tid, Label), f64> = BTreeMap::new();
+        let mut all_ns = 0.0;
         for slow in &self.slow {
-            all_ns += slow.request.ns();
             for ((tid, went), ns) in &slow.ns {
+                // Long polls are nobody's.
                 if let (Some(tid), Went::Thread(label)) = (tid, went) {
-                    *with.entry((*tid, *label)).or_default() += ns;
+                    *with.entry((*tid, *label)).or_default() += *ns as f64;
+                    all_ns += *ns as f64;
                 }
             }
         }
-        with.retain(|_, ns| *ns as f64 >= FELT_SHARE * all_ns as f64);
+        with.retain(|_, ns| *ns >= FELT_SHARE * all_ns);
         Felt::of(with.into_keys())
     }
 
@@ -153,7 +174,7 @@ impl Connections {
             let most = slow
                 .ns
                 .iter()
-                .filter(|(of, ns)| running(of) && **ns * 2 >= slow.request.ns());
+                .filter(|(of, ns)| running(of) && ns.saturating_mul(2) >= slow.request.ns());
             for tid in most.filter_map(|((tid, _), _)| *tid) {
                 let turns = self.turns.entry(tid).or_default();
                 let with = |turn: &mut Stall| {
@@ -214,5 +235,8 @@ mod tests {
         connections.follow(&Pieces::default(), u64::MAX);
         let slow = connections.slow(3 * MS, 1);
         assert_eq!(slow.len(), 199, "what did not fit was not looked into");
+        connections.asked_ns = Some(50 * MS);
+        assert_eq!(connections.slow_from_ns(), Some(50 * MS));
+        assert_eq!(connections.count_slow(50 * MS, 1), 200);
     }
 }

@@ -88,7 +88,13 @@ impl Pieces {
                 self.dropped += 1;
                 return;
             }
-            Keep::Newest if self.count == PIECES_MAX => self.forget_the_older(segment.end_ns),
+            Keep::Newest if self.count >= PIECES_MAX => {
+                self.forget_the_older();
+                if self.count >= PIECES_MAX {
+                    self.dropped += 1;
+                    return;
+                }
+            }
             Keep::First | Keep::Newest => {}
         }
         self.count += 1;
@@ -96,10 +102,12 @@ impl Pieces {
     }
 
     /// Half of the time, and half of the rest, until there is room.
-    fn forget_the_older(&mut self, newest_ns: u64) {
+    fn forget_the_older(&mut self) {
         let starts = self.of.values().filter_map(|of| of.first());
         let oldest_ns = starts.map(|piece| piece.start_ns).min().unwrap_or(0);
-        self.from_ns = self.from_ns.max(oldest_ns).min(newest_ns);
+        let ends = self.of.values().filter_map(|of| of.last());
+        let newest_ns = ends.map(|piece| piece.end_ns).max().unwrap_or(0);
+        self.from_ns = self.from_ns.max(oldest_ns);
         while self.count > PIECES_MAX * 3 / 4 && self.from_ns < newest_ns {
             self.from_ns += (newest_ns - self.from_ns).div_ceil(2);
             for of in self.of.values_mut() {
@@ -168,5 +176,23 @@ mod tests {
         let first = newest.of.values().map(|of| of[0].end_ns).min().unwrap();
         assert!(first > newest.from_ns && newest.from_ns > 0);
         assert!(kept(Keep::None).of.is_empty());
+    }
+
+    /// As a recording that was made up may have them.
+    #[test]
+    fn pieces_that_go_back_in_time_are_bounded_too() {
+        let mut pieces = Pieces {
+            keep: Keep::Newest,
+            ..Pieces::default()
+        };
+        for at in (0..PIECES_MAX as u64 * 2).rev() {
+            let segment = Segment {
+                start_ns: at,
+                end_ns: at + 1,
+                state: State::Running,
+            };
+            pieces.keep(1, &segment, &Judged::OnCpu);
+        }
+        assert!(pieces.of.values().map(Vec::len).sum::<usize>() <= PIECES_MAX);
     }
 }

@@ -52,6 +52,8 @@ pub struct Requests {
     pub unseen_share: f64,
     /// Within the watch.
     pub count: usize,
+    /// Of these that were slow; `slow` has the longest.
+    pub slow_count: usize,
     pub slow_from_ns: u64,
     /// Longest first.
     pub slow: Vec<Slow>,
@@ -80,7 +82,8 @@ impl Requests {
 
 pub fn text(requests: &Requests, rows: &[NamedFinding], columns: usize) -> String {
     let mut text = String::new();
-    let total: u64 = requests.slow.iter().map(|slow| slow.ns).sum();
+    let times = requests.slow.iter().map(|slow| slow.ns);
+    let total = times.fold(0, u64::saturating_add);
     let _ = writeln!(
         text,
         "\nRequests{}: {} of {} took {} or more, {} together.",
@@ -88,7 +91,7 @@ pub fn text(requests: &Requests, rows: &[NamedFinding], columns: usize) -> Strin
             Source::Connections => " on its connections",
             Source::File | Source::Calls => "",
         },
-        requests.slow.len(),
+        requests.slow_count,
         requests.count,
         nanoseconds(requests.slow_from_ns as f64),
         nanoseconds(total as f64),
@@ -188,6 +191,7 @@ mod tests {
             source: Source::Connections,
             unseen_share: 0.4,
             count: 9,
+            slow_count: 2,
             slow_from_ns: 1_000_000,
             slow: vec![
                 slow(300_000_000, 290_000_000),

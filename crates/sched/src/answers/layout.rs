@@ -7,10 +7,9 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::ebpf::layout::{offset, user_registers};
 
-/// Who opened a connection.
+/// Who opened a connection; of others than these a client did.
 pub(super) const UNKNOWN: u32 = 0;
 pub(super) const SERVER: u32 = 1;
-pub(super) const CLIENT: u32 = 2;
 
 /// What the kernel keeps of each connection.
 #[repr(C)]
@@ -21,7 +20,7 @@ pub(super) struct Connection {
     pub receiver: u32,
     pub descriptor: u32,
     pub role: u32,
-    pub stretch: u32,
+    pub unused: u32,
 }
 
 #[repr(C)]
@@ -103,7 +102,7 @@ mod tests {
                 receiver,
                 descriptor,
                 role,
-                stretch
+                unused
             }
         );
         bpf::assert_layout!(

@@ -18,9 +18,8 @@ use bpf::kernel::{PROG_TYPE_RAW_TRACEPOINT, Tracing, attach_raw};
 use bpf::map::{Array, Hash, Ring, begins_with};
 use bpf::object::{self, Object};
 use bpf::timed::Programs;
-use bytemuck::Zeroable;
 
-use self::layout::{Answer, CLIENT, Connection, SERVER, UNKNOWN};
+use self::layout::{Answer, Connection, SERVER, UNKNOWN};
 use self::pauses::Pauses;
 use crate::descriptors::Descriptors;
 use crate::ebpf::format_of;
@@ -34,6 +33,8 @@ const CONNECTIONS_MAX: u32 = 16_384;
 const RING_BYTES: u32 = 512 << 10;
 /// Connections of which it is remembered who opened them.
 const ROLES_MAX: usize = 8_192;
+/// Descriptors that are looked up in one turn; each takes some ten microseconds.
+const ASKED_MAX: usize = 64;
 
 /// A request on one connection. Times are CLOCK_MONOTONIC, nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,16 +49,18 @@ pub struct Told {
 
 pub struct Answers {
     ring: Ring,
-    connections: Hash<u64, Connection>,
+    _connections: Hash<u64, Connection>,
     limits: Array,
     short: Array,
     lost: Array,
     pace: Pace,
-    stretches: Array,
+    takes_more: Array,
     paused: Pauses,
     descriptors: Descriptors,
-    /// Whether a client opened it, of connections that were there before.
-    roles: HashMap<u64, bool>,
+    /// Of connections that were there before, by their descriptors too: whether a client opened it.
+    roles: HashMap<(u64, u32), bool>,
+    /// Descriptors that were looked up in this turn.
+    asked: usize,
     /// That came so far.
     answers: u64,
     /// Newer than what was asked for.
@@ -89,9 +92,8 @@ impl Answers {
         let limits = Array::create(&mut object, "limits")?;
         let short = Array::create(&mut object, "short_answers")?;
         let lost = Array::create(&mut object, "lost")?;
-        let stretches = Array::create(&mut object, "stretches")?;
-        let paused = Pauses::begin(now_ns());
-        stretches.write(0, paused.stretch);
+        let takes_more = Array::create(&mut object, "takes_more")?;
+        takes_more.write(0, 1);
         let (mut held, mut programs) = (Vec::new(), Vec::new());
         for tracepoint in layout::TRACEPOINTS {
             tracepoint.check(&format(&format!("sock/{}", tracepoint.name))?)?;
@@ -101,15 +103,16 @@ impl Answers {
         }
         Ok(Answers {
             ring,
-            connections,
+            _connections: connections,
             limits,
             short,
             lost,
             pace: Pace::default(),
-            stretches,
-            paused,
+            takes_more,
+            paused: Pauses::begin(now_ns()),
             descriptors: Descriptors::of(pid),
             roles: HashMap::new(),
+            asked: 0,
             answers: 0,
             held: Vec::new(),
             programs: Programs::new(programs),
@@ -118,8 +121,12 @@ impl Answers {
     }
 
     /// Nothing is told any more.
-    pub fn take_off(&mut self) {
-        self.attached.clear();
+    pub fn take_off(&mut self, now_ns: u64) {
+        if self.is_on() {
+            self.attached.clear();
+            self.programs.end(now_ns);
+            self.paused.end(now_ns);
+        }
     }
 
     pub fn is_on(&self) -> bool {
@@ -148,11 +155,12 @@ impl Answers {
         }
         let (short, lost) = self.uncounted();
         self.answers += came.len() as u64;
-        if let Some(stretch) = self.paused.turn(self.answers + short + lost, now_ns) {
-            self.stretches.write(0, stretch);
+        if let Some(is_on) = self.paused.turn(self.answers + short + lost, now_ns) {
+            self.takes_more.write(0, u64::from(is_on));
         }
+        self.asked = 0;
         came.retain(|answer| self.is_for_a_client(answer));
-        self.held.extend(came.iter().map(told));
+        self.held.extend(came.iter().filter_map(told));
         let due = |told: &mut Told| told.answered_ns <= until_ns;
         self.held.extract_if(.., due).collect()
     }
@@ -167,34 +175,34 @@ impl Answers {
         if answer.role != UNKNOWN {
             return answer.role == SERVER;
         }
-        if let Some(known) = self.roles.get(&answer.connection) {
+        let socket = (answer.connection, answer.descriptor);
+        if let Some(known) = self.roles.get(&socket) {
             return *known;
         }
         let descriptor = i32::try_from(answer.descriptor).ok();
-        let Some(takes) = descriptor.and_then(|fd| self.descriptors.takes_requests(fd)) else {
+        self.asked += 1;
+        let takes = descriptor
+            .filter(|_| self.asked <= ASKED_MAX)
+            .and_then(|fd| self.descriptors.takes_requests(fd));
+        let Some(takes) = takes else {
             return false;
         };
-        if !takes {
-            let opened = Connection {
-                role: CLIENT,
-                ..Connection::zeroed()
-            };
-            self.connections.put(answer.connection, opened);
-        }
         if self.roles.len() >= ROLES_MAX {
             self.roles.clear();
         }
-        self.roles.insert(answer.connection, takes);
+        self.roles.insert(socket, takes);
         takes
     }
 }
 
-fn told(answer: &Answer) -> Told {
-    Told {
-        arrived_ns: answer.arrived_ns,
-        received_ns: answer.received_ns.max(answer.arrived_ns),
-        answered_ns: answer.answered_ns.max(answer.received_ns),
+/// `None`: two threads were at the connection at once, and its times are of different requests.
+fn told(answer: &Answer) -> Option<Told> {
+    let times = [answer.arrived_ns, answer.received_ns, answer.answered_ns];
+    (times[0] > 0 && times.is_sorted()).then_some(Told {
+        arrived_ns: times[0],
+        received_ns: times[1],
+        answered_ns: times[2],
         receiver: answer.receiver,
         sender: answer.sender,
-    }
+    })
 }

@@ -2,17 +2,22 @@
 
 /// An answer is six runs of the programs, the client's on the same machine included: less than a microsecond together
 /// (bench/results/2026-11-28-connections.md).
-const ANSWERS_PER_SECOND_MAX: u64 = 10_000;
-/// Answers that may come at once: a stretch has at least so many.
-const AT_ONCE: u64 = 20_000;
+const ANSWERS_PER_SECOND_MAX: i64 = 10_000;
+/// Answers that may come at once after a quiet time.
+const AT_ONCE: i64 = 20_000;
+/// A pause is over when so many more may come.
+const AGAIN: i64 = AT_ONCE / 2;
 /// The shortest stretch, and pause.
 const LEAST_NS: u64 = 200_000_000;
 
 #[derive(Debug)]
 pub(super) struct Pauses {
-    /// The number of the stretch; 0 in a pause.
-    pub stretch: u64,
-    last_stretch: u64,
+    is_on: bool,
+    /// Answers that may come still; below zero: too many came.
+    credit: i64,
+    /// Answers up to the last turn.
+    answers: u64,
+    turned_ns: u64,
     began_ns: u64,
     changed_ns: u64,
     /// Time in stretches that are over.
@@ -22,46 +27,56 @@ pub(super) struct Pauses {
 impl Pauses {
     pub(super) fn begin(now_ns: u64) -> Pauses {
         Pauses {
-            stretch: 1,
-            last_stretch: 1,
+            is_on: true,
+            credit: AT_ONCE,
+            answers: 0,
+            turned_ns: now_ns,
             began_ns: now_ns,
             changed_ns: now_ns,
             on_ns: 0,
         }
     }
 
-    /// With so many answers since the beginning: the number of the new stretch, or 0 for a pause, where that changes.
-    pub(super) fn turn(&mut self, answers: u64, now_ns: u64) -> Option<u64> {
-        let passed_ns = now_ns.saturating_sub(self.changed_ns);
-        let over_ns = now_ns.saturating_sub(self.began_ns);
-        let may = (u128::from(over_ns) * u128::from(ANSWERS_PER_SECOND_MAX) / 1_000_000_000) as u64;
-        let is_on = self.stretch != 0;
-        let changes = match is_on {
-            true => answers > may.saturating_add(AT_ONCE),
-            false => answers <= may,
+    /// With so many answers since the beginning: whether requests are told from now on, where that changes.
+    pub(super) fn turn(&mut self, answers: u64, now_ns: u64) -> Option<bool> {
+        let passed_ns = now_ns.saturating_sub(self.turned_ns).min(1_000_000_000) as i64;
+        let came = answers
+            .saturating_sub(self.answers)
+            .min(i64::MAX as u64 / 2) as i64;
+        (self.turned_ns, self.answers) = (now_ns, answers);
+        let more = passed_ns * ANSWERS_PER_SECOND_MAX / 1_000_000_000;
+        self.credit = (self.credit + more).min(AT_ONCE) - came;
+        let changes = match self.is_on {
+            true => self.credit < 0,
+            false => self.credit >= AGAIN,
         };
-        if !changes || passed_ns < LEAST_NS {
+        if !changes || now_ns.saturating_sub(self.changed_ns) < LEAST_NS {
             return None;
         }
-        self.changed_ns = now_ns;
-        if is_on {
-            self.on_ns += passed_ns;
-            self.stretch = 0;
-        } else {
-            self.last_stretch += 1;
-            self.stretch = self.last_stretch;
+        match self.is_on {
+            true => self.end(now_ns),
+            false => (self.is_on, self.changed_ns) = (true, now_ns),
         }
-        Some(self.stretch)
+        Some(self.is_on)
+    }
+
+    /// The stretch is over.
+    pub(super) fn end(&mut self, now_ns: u64) {
+        self.on_ns += self.open_ns(now_ns);
+        (self.is_on, self.changed_ns) = (false, now_ns);
+    }
+
+    fn open_ns(&self, now_ns: u64) -> u64 {
+        match self.is_on {
+            true => now_ns.saturating_sub(self.changed_ns),
+            false => 0,
+        }
     }
 
     /// Of the time so far.
     pub(super) fn share_on(&self, now_ns: u64) -> f64 {
-        let open_ns = match self.stretch {
-            0 => 0,
-            _ => now_ns.saturating_sub(self.changed_ns),
-        };
         let over_ns = now_ns.saturating_sub(self.began_ns).max(1);
-        (self.on_ns + open_ns) as f64 / over_ns as f64
+        (self.on_ns + self.open_ns(now_ns)) as f64 / over_ns as f64
     }
 }
 
@@ -71,32 +86,54 @@ mod tests {
 
     const TURN_NS: u64 = 40_000_000;
 
-    /// The answers that are seen in a minute of so many a second, and the share of the time.
-    fn minute(per_second: u64) -> (u64, f64) {
-        let mut pauses = Pauses::begin(5);
-        let (mut answers, mut now_ns, mut numbers) = (0, 5, vec![1]);
-        for _ in 0..1_500 {
+    /// Turns of so many answers a second while they are told; the answers that came, and the end.
+    fn turns(pauses: &mut Pauses, from_ns: u64, turns: u64, per_second: u64) -> (u64, u64) {
+        let (before, mut answers, mut now_ns) = (pauses.answers, pauses.answers, from_ns);
+        for _ in 0..turns {
             now_ns += TURN_NS;
-            if pauses.stretch != 0 {
+            if pauses.is_on {
                 answers += per_second * TURN_NS / 1_000_000_000;
             }
-            numbers.extend(pauses.turn(answers, now_ns).filter(|number| *number != 0));
+            pauses.turn(answers, now_ns);
         }
-        assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
-        (answers, pauses.share_on(now_ns))
+        (answers - before, now_ns)
     }
 
     #[test]
     fn what_is_told_is_bounded_and_a_usual_service_is_seen_whole() {
+        let minute = |per_second| {
+            let mut pauses = Pauses::begin(5);
+            let (answers, now_ns) = turns(&mut pauses, 5, 1_500, per_second);
+            (answers, pauses.share_on(now_ns))
+        };
         assert_eq!(minute(5_000), (300_000, 1.0));
         for per_second in [30_000, 100_000, 1_000_000] {
             let (answers, share) = minute(per_second);
-            assert!(answers < 60 * ANSWERS_PER_SECOND_MAX * 5 / 4, "{answers}");
-            let expected = ANSWERS_PER_SECOND_MAX as f64 / per_second as f64;
+            // A stretch lasts for a fifth of a second at least.
+            let most = 60 * 10_000 + AT_ONCE as u64 + per_second / 4;
+            assert!(answers < most, "{answers} at {per_second}");
+            let expected = 10_000.0 / per_second as f64;
             assert!(
                 (0.5..2.0).contains(&(share / expected)),
                 "{share} at {per_second}"
             );
         }
+    }
+
+    #[test]
+    fn a_quiet_time_saves_up_for_no_more_than_a_moment() {
+        let mut pauses = Pauses::begin(5);
+        let (_, now_ns) = turns(&mut pauses, 5, 15_000, 10);
+        let (answers, now_ns) = turns(&mut pauses, now_ns, 250, 100_000);
+        assert!(
+            answers < 10 * 10_000 + 2 * AT_ONCE as u64,
+            "{answers} in 10 s"
+        );
+        let seen = pauses.share_on(now_ns);
+        pauses.end(now_ns);
+        assert!(
+            pauses.share_on(2 * now_ns) < 0.6 * seen,
+            "taken off, it sees nothing"
+        );
     }
 }

@@ -124,7 +124,13 @@ impl Recording {
                     Chunk::Names(new) => self.names.add(new),
                     Chunk::Turns(turns) => self.turns = turns.into(),
                     Chunk::Answered(answered) => self.answered = answered,
-                    Chunk::Unseen(unseen) => self.unseen = Some(unseen),
+                    Chunk::Unseen(unseen) => {
+                        let share = match unseen.share.is_finite() {
+                            true => unseen.share.clamp(0.0, 1.0),
+                            false => 0.0,
+                        };
+                        self.unseen = Some(Unseen { share, ..unseen });
+                    }
                     Chunk::Closing(mut closing) => {
                         let started_ns = self.facts.started_ns;
                         let latest_ns = started_ns.saturating_add(SPAN_NS_MAX);

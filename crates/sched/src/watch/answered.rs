@@ -38,12 +38,14 @@ impl Watch {
             Some(go) => go.on_thread(tid, at_ns),
             None => Some(Tid::from(tid)),
         };
+        let sender = at(told.sender, told.answered_ns)?;
         Some(Answered {
             start_ns: told.arrived_ns,
             received_ns: told.received_ns,
             end_ns: told.answered_ns,
-            receiver: at(told.receiver, told.received_ns)?,
-            sender: at(told.sender, told.answered_ns)?,
+            // Of long ago it is not known on which goroutine a thread was; most answer what they received.
+            receiver: at(told.receiver, told.received_ns).unwrap_or(sender),
+            sender,
         })
     }
 

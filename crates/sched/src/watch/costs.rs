@@ -4,7 +4,6 @@ use std::io;
 
 use super::super::recorded::{self, Recorded};
 use super::{Mode, Room, Source, Watch, now_ns};
-use crate::answers::Answers;
 use bpf::fdinfo;
 use bpf::timed::Taken;
 use bpf::uprobes::changes;
@@ -129,7 +128,7 @@ impl Watch {
         if let Source::Ebpf(ebpf) = &mut self.source {
             ebpf.programs.turn(now_ns);
         }
-        if let Some(answers) = &mut self.answers {
+        if let Some(answers) = self.answers.as_mut().filter(|answers| answers.is_on()) {
             answers.programs.turn(now_ns);
         }
         if now_ns.saturating_sub(self.costs.checked_ns) >= CHECKED_NS {
@@ -153,7 +152,7 @@ impl Watch {
                 .spans
                 .as_ref()
                 .map_or(0.0, |spans| spans.hits().cost_s()),
-            connections_s: self.connections_s(),
+            connections_s: self.connections_s().max(before.connections_s),
             recorded_s: self.costs.recorded_s(),
         };
         let cpu_s = own::cpu_s_of(self.pid).max(self.costs.last_cpu_s);
@@ -174,7 +173,8 @@ impl Watch {
 
     /// Raw tracepoints: the way to the programs is some nanoseconds.
     fn connections_s(&self) -> f64 {
-        let taken = self.answers.as_ref().and_then(|of| of.programs.taken());
+        let answers = self.answers.as_ref().filter(|answers| answers.is_on());
+        let taken = answers.and_then(|of| of.programs.taken());
         taken.map_or(0.0, |taken| seconds_of_programs(taken, None))
     }
 
@@ -182,10 +182,10 @@ impl Watch {
         let spent = self.costs.spent;
         let spans = self.spans.as_mut().filter(|spans| spans.is_on());
         let answers = self.answers.as_mut().filter(|answers| answers.is_on());
-        let answers = answers.filter(|_| 2.0 * spent.connections_s > spent.all_s());
         let mechanism = match spans {
+            // The watch does without.
             _ if answers.is_some() => {
-                answers.into_iter().for_each(Answers::take_off);
+                answers.into_iter().for_each(|of| of.take_off(now_ns));
                 "requests on connections"
             }
             Some(spans) if 2.0 * spent.spans_s > spent.all_s() => {
@@ -219,8 +219,7 @@ impl Watch {
             }
         }
         if let Some(answers) = &mut self.answers {
-            answers.take_off();
-            answers.programs.end(now_ns());
+            answers.take_off(now_ns());
             if let (Some(timed), Some(taken)) = (answers.programs.timed(), answers.programs.taken())
             {
                 items.push(of_programs(CONNECTIONS, (timed, taken), None, observed_s));

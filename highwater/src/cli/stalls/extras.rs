@@ -48,6 +48,9 @@ pub struct Extras {
     pub trace: Option<PathBuf>,
 }
 
+/// Fewer slow requests do not say what makes a service slow.
+const SLOW_MIN: usize = 20;
+
 /// Shorter stretches are left out of the timeline.
 const SLICE_NS: u64 = 100_000;
 
@@ -126,7 +129,7 @@ impl Extras {
         let all = match (&self.requests, &closing.calls) {
             (Some(path), _) => read(path, facts.day_ns)?,
             (None, Some(calls)) => calls.clone(),
-            (None, None) => return Ok(of_connections(asked_ns, analyser, watched, closing)),
+            (None, None) => return Ok(of_connections(analyser, watched, closing)),
         };
         let least_ns = slow_from_ns(&all, asked_ns);
         let source = match self.requests {
@@ -134,14 +137,16 @@ impl Extras {
             None => Source::Calls,
         };
         let inside = |r: &&Request| r.start_ns >= watched.0 && r.end_ns <= watched.1;
+        let slow = |r: &&Request| r.end_ns - r.start_ns >= least_ns;
         Ok(Some(Accounted {
+            slow_count: all.iter().filter(inside).filter(slow).count(),
             source,
             count: all.iter().filter(inside).count(),
             left_out: false,
             unseen_share: 0.0,
             slow: attribute(&analyser.pieces, &all, least_ns, watched),
             slow_from_ns: least_ns,
-            span: watched,
+            span: (watched.0.max(analyser.pieces.from_ns), watched.1),
             all,
         }))
     }
@@ -152,6 +157,8 @@ pub struct Accounted {
     source: Source,
     /// Within the watch.
     count: usize,
+    /// Of these; the longest are looked into.
+    slow_count: usize,
     /// Some were counted alone: percentiles are of the others.
     left_out: bool,
     /// Of the watch, in which none were told.
@@ -164,19 +171,20 @@ pub struct Accounted {
 }
 
 impl Accounted {
-    /// The share of the slow requests' time that threads were in this; `None` where most of that time is not known to
-    /// have been with a thread.
+    /// Of the time that slow requests on its connections were with threads, the share that these were in this; `None`
+    /// with few, or where most of their time was not with a thread.
     pub fn share_of(&self, cause: Cause) -> Option<f64> {
-        let sum = |counts: &dyn Fn(Went) -> bool| -> u64 {
+        let sum = |counts: &dyn Fn(Went) -> bool| -> f64 {
             let all = self.slow.iter().flat_map(|slow| &slow.ns);
             all.filter(|(went, _)| counts(**went))
-                .map(|(_, ns)| *ns)
+                .map(|(_, ns)| *ns as f64)
                 .sum()
         };
         let all = sum(&|_| true);
         let known = sum(&|went| matches!(went, Went::Thread(_)));
         let of = sum(&|went| went == Went::Thread(Label::Held(cause)));
-        (known > 0 && known * 2 >= all).then(|| of as f64 / all as f64)
+        let enough = self.slow.len() >= SLOW_MIN && self.source == Source::Connections;
+        (enough && known > 0.0 && known * 2.0 >= all).then(|| of / known)
     }
 
     /// With what a fix of each row would buy.
@@ -200,6 +208,7 @@ impl Accounted {
             source: self.source,
             unseen_share: self.unseen_share,
             count: self.count,
+            slow_count: self.slow_count,
             slow_from_ns: least_ns,
             dropped: analyser.pieces.dropped,
             gains: (!self.left_out).then(gains).flatten(),
@@ -211,15 +220,15 @@ impl Accounted {
 
 /// Those that were seen on the process's own connections.
 fn of_connections(
-    asked_ns: Option<u64>,
     analyser: &mut Analyser,
     watched: (u64, u64),
     closing: &Closing,
 ) -> Option<Accounted> {
     let unseen = closing.unseen_requests?;
     let connections = &mut analyser.connections;
-    let slow_from_ns = asked_ns.or(connections.slow_from_ns())?;
-    let left_out = unseen.uncounted + connections.left_out;
+    let slow_from_ns = connections.slow_from_ns()?;
+    let slow_count = connections.count_slow(slow_from_ns, watched.0);
+    let left_out = unseen.uncounted.saturating_add(connections.left_out);
     let slow = connections.slow(slow_from_ns, watched.0);
     let slow: Vec<Attributed> = slow.iter().map(Slow::attributed).collect();
     // Each with the thread that most of it was with.
@@ -240,7 +249,12 @@ fn of_connections(
     let all: Vec<Request> = all.collect();
     Some(Accounted {
         source: Source::Connections,
-        count: all.iter().filter(inside).count() + left_out as usize,
+        count: all
+            .iter()
+            .filter(inside)
+            .count()
+            .saturating_add(left_out as usize),
+        slow_count,
         left_out: left_out > 0,
         unseen_share: unseen.share,
         all,

@@ -9,6 +9,7 @@ use super::{StallsArgs, saturated_ns};
 use crate::cli::exit;
 use crate::cli::out::say;
 use sched::recording::{Closing, Next, Recording};
+use sched::requests::Unseen;
 use sched::watch::Turn;
 use stalls::analyser::Analyser;
 use stalls::event::{GOROUTINES, Tid};
@@ -20,6 +21,7 @@ pub fn run(args: &StallsArgs, path: &Path) -> Result<u8> {
     let mut analyser = Analyser::of(&recording.facts);
     analyser.pieces.keep = args.extras.pieces();
     analyser.groups.fixed_ns = args.threshold.map(saturated_ns);
+    analyser.connections.asked_ns = analyser.groups.fixed_ns;
     let closing = follow(&mut recording, &mut analyser);
     analyser.finish();
     let answer = Answer::of(
@@ -78,6 +80,8 @@ fn cut_off(recording: &Recording, analyser: &Analyser, words: String) -> Closing
             goroutines
         },
         missing: vec![format!("the end of the recording: {words}")],
+        // How many were not told stands at the end.
+        unseen_requests: (!analyser.connections.all.is_empty()).then(Unseen::default),
         ..Closing::default()
     }
 }

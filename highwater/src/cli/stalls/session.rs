@@ -27,6 +27,7 @@ use stalls::event::Tid;
 use stalls::felt::Felt;
 use stalls::finding::summarise;
 use stalls::naming::named;
+use stalls::pieces::Keep;
 use stalls::stalled::Stall;
 use units::written::{bytes, counted};
 use verdict::stall::is_worth_a_row;
@@ -64,8 +65,12 @@ impl<'a> Session<'a> {
         let create = |path| Recorder::create(path, &facts);
         let recorder = args.record.as_deref().map(create).transpose()?;
         let mut analyser = Analyser::of(&facts);
-        analyser.pieces.keep = args.extras.pieces();
+        analyser.pieces.keep = match args.extras.pieces() {
+            Keep::Newest if watch.unseen_requests(now_ns()).is_none() => Keep::None,
+            keep => keep,
+        };
         analyser.groups.fixed_ns = args.threshold.map(saturated_ns);
+        analyser.connections.asked_ns = analyser.groups.fixed_ns;
         Ok(Session {
             args,
             run_delay_start: start::run_delays(watch.pid),
