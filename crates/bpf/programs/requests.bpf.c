@@ -100,6 +100,13 @@ static always_inline void opened(u64 sock, u32 role)
 	map_update(&connections, &sock, &fresh, 0);
 }
 
+/* It is at no request: what is received first, whatever came before. */
+static always_inline void forget_request(struct connection *connection)
+{
+	connection->received_ns = 0;
+	connection->arrived_ns = 0;
+}
+
 /* Of a connection that is made the side is known, and of one that is over nothing stays: its address is used anew. */
 SEC("raw_tracepoint/inet_sock_set_state")
 int on_state(struct state_arguments *of)
@@ -134,9 +141,15 @@ int on_receive(struct length_arguments *of)
 	u64 current = current_pid_tgid();
 	u64 sock = of->sock;
 
-	if (current >> 32 != CONSTANT(PID) || (s32)of->bytes <= 0 || is_paused())
+	if (current >> 32 != CONSTANT(PID))
 		return 0;
 	struct connection *connection = connection_of(sock);
+	/* Nothing is left to read, or nobody asked: what arrived is no request that will be received. */
+	if ((s32)of->bytes <= 0 || is_paused()) {
+		if (connection && !connection->received_ns)
+			connection->arrived_ns = 0;
+		return 0;
+	}
 	if (!connection) {
 		opened(sock, UNKNOWN);
 		connection = connection_of(sock);
@@ -179,12 +192,16 @@ int on_send(struct length_arguments *of)
 	if (current >> 32 != CONSTANT(PID) || (s32)of->bytes <= 0)
 		return 0;
 	struct connection *connection = connection_of(sock);
-	if (!connection || !connection->received_ns)
+	if (!connection)
 		return 0;
+	/* More of an answer, or of its own accord: what arrived meanwhile was no request. */
+	if (!connection->received_ns) {
+		connection->arrived_ns = 0;
+		return 0;
+	}
 	/* Of sockets whose end is not told, the address may be that of another one by now. */
 	if (connection->role == UNKNOWN && connection->descriptor != first_argument()) {
-		connection->arrived_ns = 0;
-		connection->received_ns = 0;
+		forget_request(connection);
 		return 0;
 	}
 	u64 now_ns = ktime_ns();
@@ -193,7 +210,6 @@ int on_send(struct length_arguments *of)
 		count(&short_answers);
 	else
 		tell(sock, connection, now_ns, current);
-	connection->arrived_ns = 0;
-	connection->received_ns = 0;
+	forget_request(connection);
 	return 0;
 }

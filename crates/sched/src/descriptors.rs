@@ -138,6 +138,11 @@ impl Descriptors {
         }
     }
 
+    /// A connection over a network, the machine's own included.
+    pub fn is_of_network(&mut self, fd: i32) -> bool {
+        matches!(self.describe(fd).kind, Kind::Inbound | Kind::Outbound)
+    }
+
     /// Others can call a socket of the machine that has a name, as clients do, and may write to the standard input.
     fn may_have_called(&self, fd: i32, name: &str) -> bool {
         match name.starts_with("socket:") {

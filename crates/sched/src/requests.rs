@@ -39,7 +39,7 @@ impl Answered {
 pub struct Unseen {
     /// They took so short that they were counted alone, or found no room.
     pub uncounted: u64,
-    /// Of the time, in which none were told, for there were too many.
+    /// The part of the time in which none were told, for there were too many.
     pub share: f64,
 }
 

@@ -4,12 +4,13 @@
 //! ```text
 //! arrival        taken up                      last wake of the sender    answer
 //!    |  the receiver  |  its turn  |  handed over            |  the sender  |
-//!    |  was busy      |            |  whoever woke it, back  |              |
+//!    |  was busy      |            |  the wakers, backwards  |              |
 //! ```
 //!
 //! Where one thread does all, its turn is everything from the taking up to the answer. Where the sender idled in
-//! between, whoever woke it is asked what it did until then, and so on. An event loop that was at something else
-//! when its helper was done was woken by nobody: there the thread that was busy for most of the time is taken.
+//! between, the time is attributed to the thread that woke it, from there to the one that woke that, and so on. An
+//! event loop that was at something else when its helper was done was woken by no thread: there the time goes to the
+//! thread that it had woken and that was busy for most of it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,8 +22,12 @@ pub use sched::requests::Answered;
 
 /// Stretches of one request that are asked for.
 const STEPS_MAX: usize = 4_096;
-/// With more threads than this none is sought that was busy meanwhile: that would take longer than the watch.
+/// With more threads than this, or more pieces of them, none is sought that was busy meanwhile: for each of hundreds of
+/// requests that would take longer than the watch.
 const ASKED_MAX: usize = 2_000;
+const PIECES_ASKED_MAX: usize = 20_000;
+/// A wake is told a little before the waker's own stretch ends, or after it.
+const SKEW_NS: u64 = 200_000;
 /// Of the time that a request was with others, a thread was busy for this part at least when it was with that one.
 const WITH_IT: f64 = 0.5;
 
@@ -131,7 +136,8 @@ impl<'a> Way<'a> {
     fn turn_ended(&self, tid: Tid, t_ns: u64) -> u64 {
         let of = self.of(tid);
         let after = of.partition_point(|piece| piece.end_ns <= t_ns);
-        let idle = of[after..].iter().find(|piece| piece.label == Label::Idle);
+        let mut next = of[after..].iter().take(STEPS_MAX);
+        let idle = next.find(|piece| piece.label == Label::Idle);
         idle.map_or(u64::MAX, |piece| piece.start_ns.max(t_ns))
     }
 
@@ -146,7 +152,7 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// All of the span with what one thread was in; what it idled is nobody's.
+    /// All of the span with what one thread was in; while it idled, the request was with no thread.
     fn own(&mut self, tid: Tid, start_ns: u64, end_ns: u64) {
         let mut t_ns = end_ns;
         for piece in self.before(tid, end_ns).iter().rev() {
@@ -195,7 +201,7 @@ impl<'a> Way<'a> {
         })
     }
 
-    /// From `tid` at its end back to whoever began its turn, and so on to where the request was handed over.
+    /// From `tid` at its end back to the thread that began its turn, and so on to where the request was handed over.
     fn back(&mut self, mut tid: Tid, request: &Answered, start_ns: u64, end_ns: u64) {
         let mut t_ns = end_ns;
         while t_ns > start_ns && self.steps.len() < STEPS_MAX {
@@ -215,45 +221,41 @@ impl<'a> Way<'a> {
         self.step(None, Went::Unseen, start_ns, t_ns.max(start_ns));
     }
 
-    /// Neither the receiver nor the sender: the thread that was busy for most of the span, where there is one.
+    /// Of the threads that the receiver or the sender woke since then, the one that was busy for most of the span, where
+    /// one was. A thread that is busy by itself meanwhile has nothing to do with the request.
     fn busiest(&self, request: &Answered, start_ns: u64, end_ns: u64) -> Option<Tid> {
         if self.pieces.of.len() > ASKED_MAX {
             return None;
         }
-        let all = self.pieces.of.keys().copied();
-        let others = all.filter(|tid| *tid != request.receiver && *tid != request.sender);
-        let busy = others.map(|tid| {
-            let overlapping = self.before(tid, end_ns).iter().rev();
-            let overlapping = overlapping.take_while(|piece| piece.end_ns > start_ns);
-            let busy = overlapping.filter(|piece| piece.label != Label::Idle);
-            let ns: u64 = busy.map(|piece| piece.within(start_ns, end_ns)).sum();
-            (ns, tid)
-        });
-        let least_ns = WITH_IT * (end_ns - start_ns) as f64;
-        let for_most = busy.filter(|(ns, _)| *ns as f64 >= least_ns);
-        let handed = for_most.filter(|(_, tid)| self.was_handed(*tid, request, end_ns));
-        handed.max().map(|(_, tid)| tid)
-    }
-
-    /// The turn that the thread was in then was begun by the receiver or the sender: a thread that is busy by itself
-    /// meanwhile has nothing to do with the request.
-    fn was_handed(&self, tid: Tid, request: &Answered, t_ns: u64) -> bool {
-        let mut before = self.before(tid, t_ns).iter().rev();
-        let last = before
-            .clone()
-            .next()
-            .filter(|piece| piece.label == Label::Idle);
-        // Its turn is over: the one before.
-        let skipped = usize::from(last.is_some());
-        let began = before.by_ref().skip(skipped).take(STEPS_MAX);
-        let began = began.into_iter().find(|piece| piece.label == Label::Idle);
-        let by = began.and_then(|piece| piece.by);
-        by.is_some_and(|by| by == request.receiver || by == request.sender)
+        let (receiver, sender) = (request.receiver, request.sender);
+        let since_ns = request.received_ns.saturating_sub(SKEW_NS);
+        let mut asked = 0;
+        let mut busiest = None;
+        for tid in self
+            .pieces
+            .of
+            .keys()
+            .filter(|tid| ![receiver, sender].contains(tid))
+        {
+            let (mut busy_ns, mut was_handed) = (0_u64, false);
+            let pieces = self.before(*tid, end_ns).iter().rev();
+            for piece in pieces.take_while(|piece| piece.end_ns >= since_ns) {
+                asked += 1;
+                if asked > PIECES_ASKED_MAX {
+                    return None;
+                }
+                match piece.label {
+                    Label::Idle => was_handed |= [Some(receiver), Some(sender)].contains(&piece.by),
+                    _ => busy_ns = busy_ns.saturating_add(piece.within(start_ns, end_ns)),
+                }
+            }
+            if was_handed && busy_ns as f64 >= WITH_IT * (end_ns - start_ns) as f64 {
+                busiest = busiest.max(Some((busy_ns, *tid)));
+            }
+        }
+        busiest.map(|(_, tid)| tid)
     }
 }
-
-/// A wake is told a little before the waker's own stretch ends, or after it.
-const SKEW_NS: u64 = 200_000;
 
 #[cfg(test)]
 mod tests {
@@ -374,6 +376,8 @@ mod tests {
         pieces.of.insert(3, vec![idle(0, 300, None)]);
         // One that is busier, and by itself.
         pieces.of.insert(4, vec![idle(0, 5, None), busy(5, 300)]);
+        // And one that is at an earlier request of the same loop.
+        pieces.of.insert(5, vec![idle(0, 5, Some(1)), busy(5, 300)]);
         let found = went(&pieces, &request(10, 10, 83));
         assert_eq!(found[&(Some(2), ON_CPU)], 69);
         assert_eq!(found[&(Some(1), ON_CPU)], 4);

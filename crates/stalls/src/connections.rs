@@ -57,8 +57,8 @@ impl Connections {
             return;
         }
         let before = self.all.len();
-        let usual_ns = *self.usual_ns.get_or_insert_with(|| median_ns(&self.all));
-        let least_ns = usual_ns.saturating_mul(TIMES_MEDIAN);
+        self.usual_ns.get_or_insert_with(|| median_ns(&self.all));
+        let least_ns = self.slow_from_ns().unwrap_or(0);
         self.all.retain(|request| request.ns() >= least_ns);
         self.all.truncate(KEPT_MAX / 2);
         self.left_out += (before - self.all.len()) as u64;
@@ -77,10 +77,11 @@ impl Connections {
         self.asked_ns.or_else(|| self.usual_ns().map(times))
     }
 
-    /// How many took so long and began after `from_ns`; of more than are looked into the longest are.
-    pub fn count_slow(&self, least_ns: u64, from_ns: u64) -> usize {
-        let slow = |of: &&Answered| of.start_ns >= from_ns && of.ns() >= least_ns;
-        self.all.iter().filter(slow).count()
+    /// How many took so long within the watch; of more than are looked into the longest are.
+    pub fn count_slow(&self, least_ns: u64, (from_ns, to_ns): (u64, u64)) -> usize {
+        let inside = |of: &&Answered| of.start_ns >= from_ns && of.end_ns <= to_ns;
+        let all = self.all.iter().filter(inside);
+        all.filter(|of| of.ns() >= least_ns).count()
     }
 
     /// What threads were in is known until `settled_ns`: the slow requests that were answered by then are looked into.
@@ -149,7 +150,7 @@ impl Connections {
         let mut all_ns = 0.0;
         for slow in &self.slow {
             for ((tid, went), ns) in &slow.ns {
-                // Long polls are nobody's.
+                // A long poll is with no thread.
                 if let (Some(tid), Went::Thread(label)) = (tid, went) {
                     *with.entry((*tid, *label)).or_default() += *ns as f64;
                     all_ns += *ns as f64;
@@ -237,6 +238,6 @@ mod tests {
         assert_eq!(slow.len(), 199, "what did not fit was not looked into");
         connections.asked_ns = Some(50 * MS);
         assert_eq!(connections.slow_from_ns(), Some(50 * MS));
-        assert_eq!(connections.count_slow(50 * MS, 1), 200);
+        assert_eq!(connections.count_slow(50 * MS, (1, u64::MAX)), 200);
     }
 }

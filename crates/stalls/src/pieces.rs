@@ -90,9 +90,11 @@ impl Pieces {
             }
             Keep::Newest if self.count >= PIECES_MAX => {
                 self.forget_the_older();
+                // Of times that go back nothing is older.
                 if self.count >= PIECES_MAX {
-                    self.dropped += 1;
-                    return;
+                    self.dropped += self.count as u64;
+                    self.of.clear();
+                    self.count = 0;
                 }
             }
             Keep::First | Keep::Newest => {}

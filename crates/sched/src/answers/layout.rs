@@ -7,9 +7,10 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::ebpf::layout::{offset, user_registers};
 
-/// Who opened a connection; of others than these a client did.
+/// Which side of a connection the process is.
 pub(super) const UNKNOWN: u32 = 0;
 pub(super) const SERVER: u32 = 1;
+pub(super) const CLIENT: u32 = 2;
 
 /// What the kernel keeps of each connection.
 #[repr(C)]

@@ -2,8 +2,8 @@
 //! answer. Root alone, Linux 6.3 and later; HTTP/1, Redis, Postgres, or whatever else has one answer for one request on
 //! a connection at a time, over TCP or a Unix socket.
 //!
-//! What several requests on one connection at a time (HTTP/2) take is not told apart: the first bytes of any answer end
-//! the oldest. What io_uring receives has no descriptor, and is told of connections that were made during the watch.
+//! Several requests on one connection at a time (HTTP/2) are not distinguished: the first bytes of any answer end the
+//! oldest. What io_uring receives has no descriptor, and is told of connections that were made during the watch.
 
 mod layout;
 mod pauses;
@@ -18,8 +18,9 @@ use bpf::kernel::{PROG_TYPE_RAW_TRACEPOINT, Tracing, attach_raw};
 use bpf::map::{Array, Hash, Ring, begins_with};
 use bpf::object::{self, Object};
 use bpf::timed::Programs;
+use bytemuck::Zeroable;
 
-use self::layout::{Answer, Connection, SERVER, UNKNOWN};
+use self::layout::{Answer, CLIENT, Connection, SERVER, UNKNOWN};
 use self::pauses::Pauses;
 use crate::descriptors::Descriptors;
 use crate::ebpf::format_of;
@@ -49,7 +50,7 @@ pub struct Told {
 
 pub struct Answers {
     ring: Ring,
-    _connections: Hash<u64, Connection>,
+    connections: Hash<u64, Connection>,
     limits: Array,
     short: Array,
     lost: Array,
@@ -103,7 +104,7 @@ impl Answers {
         }
         Ok(Answers {
             ring,
-            _connections: connections,
+            connections,
             limits,
             short,
             lost,
@@ -155,8 +156,10 @@ impl Answers {
         }
         let (short, lost) = self.uncounted();
         self.answers += came.len() as u64;
-        if let Some(is_on) = self.paused.turn(self.answers + short + lost, now_ns) {
-            self.takes_more.write(0, u64::from(is_on));
+        if self.is_on()
+            && let Some(takes_more) = self.paused.turn(self.answers + short + lost, now_ns)
+        {
+            self.takes_more.write(0, takes_more.into());
         }
         self.asked = 0;
         came.retain(|answer| self.is_for_a_client(answer));
@@ -181,17 +184,29 @@ impl Answers {
         }
         let descriptor = i32::try_from(answer.descriptor).ok();
         self.asked += 1;
-        let takes = descriptor
-            .filter(|_| self.asked <= ASKED_MAX)
-            .and_then(|fd| self.descriptors.takes_requests(fd));
-        let Some(takes) = takes else {
+        let Some(fd) = descriptor.filter(|_| self.asked <= ASKED_MAX) else {
             return false;
         };
+        let Some(takes) = self.descriptors.takes_requests(fd) else {
+            return false;
+        };
+        if self.descriptors.is_of_network(fd) {
+            self.learn_side(answer.connection, takes);
+        }
         if self.roles.len() >= ROLES_MAX {
             self.roles.clear();
         }
         self.roles.insert(socket, takes);
         takes
+    }
+
+    /// The kernel tells when such a connection is over, and forgets it then. A request that it is at goes unseen.
+    fn learn_side(&self, connection: u64, takes_requests: bool) {
+        let side = Connection {
+            role: if takes_requests { SERVER } else { CLIENT },
+            ..Connection::zeroed()
+        };
+        self.connections.put(connection, side);
     }
 }
 

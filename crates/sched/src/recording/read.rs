@@ -11,9 +11,12 @@ use super::{
     RecordingError, VERSION, VERSION_MIN,
 };
 use crate::event::Event;
+use crate::quota::Stretch;
 use crate::requests::{Answered, Unseen};
 use crate::watch::Turn;
 
+/// Of a clock that begins with the machine.
+const STARTED_NS_MAX: u64 = u64::MAX / 2;
 /// Times further from the watch's start than this are damage.
 const SPAN_NS_MAX: u64 = 400 * 24 * 3600 * 1_000_000_000;
 
@@ -63,6 +66,9 @@ impl Recording {
             return Err(RecordingError::Version { path, found });
         }
         let (what, at) = match next_chunk(&mut file) {
+            Ok(Some((Chunk::Facts(facts), _))) if facts.started_ns > STARTED_NS_MAX => {
+                ("it began at an impossible time", 12)
+            }
             Ok(Some((Chunk::Facts(facts), bytes))) => {
                 return Ok(Recording {
                     facts,
@@ -123,7 +129,7 @@ impl Recording {
                 match chunk {
                     Chunk::Names(new) => self.names.add(new),
                     Chunk::Turns(turns) => self.turns = turns.into(),
-                    Chunk::Answered(answered) => self.answered = answered,
+                    Chunk::Answered(answered) => self.answered.extend(answered),
                     Chunk::Unseen(unseen) => {
                         let share = match unseen.share.is_finite() {
                             true => unseen.share.clamp(0.0, 1.0),
@@ -171,15 +177,19 @@ impl Recording {
         });
         let events: Option<Vec<Event>> = events.collect();
         let stretches = || turn.throttled.iter();
-        let ordered = stretches().all(|of| of.start_ns <= of.end_ns && possible(of.end_ns));
+        let in_order = |of: &Stretch| of.start_ns <= of.end_ns;
+        let ordered =
+            stretches().all(|of| in_order(of) && possible(of.start_ns) && possible(of.end_ns));
         let known = ordered && possible(turn.at_ns) && possible(turn.told_ns);
         let events = events.filter(|_| known)?;
-        // With the first of the turns, for they are looked into at its end alone.
-        let mut answered = std::mem::take(&mut self.answered);
-        answered.retain(|of| {
+        // Those of the turn, as in the watch; the last turn of a chunk has what is left.
+        let is_last = self.turns.is_empty();
+        let due = |of: &mut Answered| is_last || of.end_ns <= turn.at_ns;
+        let answered = self.answered.extract_if(.., due).filter(|of| {
             let ordered = of.start_ns <= of.received_ns && of.received_ns <= of.end_ns;
             ordered && possible(of.start_ns) && possible(of.end_ns)
         });
+        let answered = answered.collect();
         let given = Turn {
             answered,
             events,

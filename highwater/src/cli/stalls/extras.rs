@@ -227,7 +227,7 @@ fn of_connections(
     let unseen = closing.unseen_requests?;
     let connections = &mut analyser.connections;
     let slow_from_ns = connections.slow_from_ns()?;
-    let slow_count = connections.count_slow(slow_from_ns, watched.0);
+    let slow_count = connections.count_slow(slow_from_ns, watched);
     let left_out = unseen.uncounted.saturating_add(connections.left_out);
     let slow = connections.slow(slow_from_ns, watched.0);
     let slow: Vec<Attributed> = slow.iter().map(Slow::attributed).collect();
