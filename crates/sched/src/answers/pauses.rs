@@ -76,7 +76,8 @@ impl Pauses {
     /// Of the time so far.
     pub(super) fn share_on(&self, now_ns: u64) -> f64 {
         let over_ns = now_ns.saturating_sub(self.began_ns).max(1);
-        (self.on_ns + self.open_ns(now_ns)) as f64 / over_ns as f64
+        // It may have ended after `now_ns`.
+        ((self.on_ns + self.open_ns(now_ns)) as f64 / over_ns as f64).min(1.0)
     }
 }
 
@@ -130,6 +131,7 @@ mod tests {
             "{answers} in 10 s"
         );
         let seen = pauses.share_on(now_ns);
+        assert!(pauses.share_on(10) <= 1.0);
         pauses.end(now_ns);
         assert!(
             pauses.share_on(2 * now_ns) < 0.6 * seen,
