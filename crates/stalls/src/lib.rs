@@ -9,6 +9,7 @@
 
 pub use sched::event;
 
+pub mod accounted;
 pub mod activity;
 pub mod analyser;
 pub mod answered;

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::gains;
+use stalls::accounted::Source;
 use stalls::gain::Gains;
 use stalls::naming::NamedFinding;
 use units::written::{nanoseconds, percent};
@@ -20,29 +21,6 @@ pub struct Slow {
     pub thread: String,
     pub tid: Option<u64>,
     pub went: Vec<(&'static str, u64)>,
-}
-
-/// Where the requests are from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Source {
-    /// A file: a client's own measurements, or spans.
-    #[default]
-    File,
-    /// Calls of a function.
-    Calls,
-    /// The process's own connections, from the arrival of the first bytes to the first byte of the answer.
-    Connections,
-}
-
-impl Source {
-    /// As it stands in JSON.
-    fn word(self) -> &'static str {
-        match self {
-            Source::File => "file",
-            Source::Calls => "calls",
-            Source::Connections => "connections",
-        }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use super::extras::with_gains;
 use super::{StallsArgs, saturated_ns};
 use crate::cli::conclude;
 use report::stall::{SelfChecks, json, requests, text};
@@ -59,7 +60,7 @@ impl Answer {
             .map(|finding| named(finding, names, &closing.others))
             .collect();
         let checks = checks(analyser, closing, watched_ns, all - rows.len());
-        let slow = slow.map(|slow| slow.named(analyser, names, (&findings, &rows)));
+        let slow = slow.map(|slow| with_gains(slow, analyser, names, (&findings, &rows)));
         let words = match args.json {
             true => {
                 let mut value = json::render(&rows, &facts.mode, facts.pid, &checks);

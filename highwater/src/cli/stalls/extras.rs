@@ -1,7 +1,7 @@
 //! What is written beside the findings: requests known from outside, folded stacks, a flame graph,
 //! a timeline.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -11,18 +11,17 @@ use anyhow::{Context, Result};
 use crate::cli::out::say;
 use report::stall::pictures;
 use report::stall::pictures::{OffCpu, Slice};
-use report::stall::requests::{self, Requests, Source};
+use report::stall::requests::{self, Requests};
 use sched::recording::{Closing, Facts};
 use sched::requests::parse_requests;
+use stalls::accounted::{Accounted, Source};
 use stalls::analyser::Analyser;
-use stalls::answered::Slow;
-use stalls::cause::Cause;
 use stalls::event::{StackId, Tid};
 use stalls::finding::{Finding, Member};
 use stalls::gain::{Doer, gains, of_one_fix};
 use stalls::naming::{NamedFinding, Names};
 use stalls::pieces::{Keep, Label, Piece};
-use stalls::request::{Attributed, Request, Went, attribute, slow_from_ns};
+use stalls::request::{Attributed, Request};
 
 /// Largest file of requests: JSON takes ten times the memory of its text.
 const REQUESTS_BYTES_MAX: u64 = 128 << 20;
@@ -47,9 +46,6 @@ pub struct Extras {
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 }
-
-/// Fewer slow requests do not say what makes a service slow.
-const SLOW_MIN: usize = 20;
 
 /// Shorter stretches are left out of the timeline.
 const SLICE_NS: u64 = 100_000;
@@ -126,142 +122,57 @@ impl Extras {
         closing: &Closing,
     ) -> Result<Option<Accounted>> {
         let watched = (facts.started_ns, closing.ended_ns);
-        let all = match (&self.requests, &closing.calls) {
-            (Some(path), _) => read(path, facts.day_ns)?,
-            (None, Some(calls)) => calls.clone(),
-            (None, None) => return Ok(of_connections(analyser, watched, closing)),
+        let (source, all) = match (&self.requests, &closing.calls) {
+            (Some(path), _) => (Source::File, read(path, facts.day_ns)?),
+            (None, Some(calls)) => (Source::Calls, calls.clone()),
+            (None, None) => {
+                let unseen = closing.unseen_requests;
+                return Ok(
+                    unseen.and_then(|unseen| Accounted::of_connections(unseen, analyser, watched))
+                );
+            }
         };
-        let least_ns = slow_from_ns(&all, asked_ns);
-        let source = match self.requests {
-            Some(_) => Source::File,
-            None => Source::Calls,
-        };
-        let inside = |r: &&Request| r.start_ns >= watched.0 && r.end_ns <= watched.1;
-        let slow = |r: &&Request| r.end_ns - r.start_ns >= least_ns;
-        Ok(Some(Accounted {
-            slow_count: all.iter().filter(inside).filter(slow).count(),
-            source,
-            count: all.iter().filter(inside).count(),
-            left_out: false,
-            unseen_share: 0.0,
-            slow: attribute(&analyser.pieces, &all, least_ns, watched),
-            slow_from_ns: least_ns,
-            span: (watched.0.max(analyser.pieces.from_ns), watched.1),
-            all,
-        }))
+        Ok(Some(Accounted::of(
+            source, all, asked_ns, analyser, watched,
+        )))
     }
 }
 
-/// Requests, and what the slow ones' time went to.
-pub struct Accounted {
-    source: Source,
-    /// Within the watch.
-    count: usize,
-    /// Of these; the longest are looked into.
-    slow_count: usize,
-    /// Some were counted alone: percentiles are of the others.
-    left_out: bool,
-    /// Of the watch, in which none were told.
-    unseen_share: f64,
-    all: Vec<Request>,
-    slow: Vec<Attributed>,
-    slow_from_ns: u64,
-    /// In which what threads were in is known.
-    span: (u64, u64),
-}
-
-impl Accounted {
-    /// Of the time that slow requests on its connections were with threads, the share that these were in this; `None`
-    /// with few, or where most of their time was not with a thread.
-    pub fn share_of(&self, cause: Cause) -> Option<f64> {
-        let sum = |counts: &dyn Fn(Went) -> bool| -> f64 {
-            let all = self.slow.iter().flat_map(|slow| &slow.ns);
-            all.filter(|(went, _)| counts(**went))
-                .map(|(_, ns)| *ns as f64)
-                .sum()
-        };
-        let all = sum(&|_| true);
-        let known = sum(&|went| matches!(went, Went::Thread(_)));
-        let of = sum(&|went| went == Went::Thread(Label::Held(cause)));
-        let enough = self.slow.len() >= SLOW_MIN && self.source == Source::Connections;
-        (enough && known > 0.0 && known * 2.0 >= all).then(|| of / known)
+/// With what a fix of each row would buy.
+pub fn with_gains(
+    of: Accounted,
+    analyser: &Analyser,
+    names: &impl Names,
+    rows: (&[Finding], &[NamedFinding]),
+) -> Requests {
+    let doers = rows.0.iter().zip(rows.1);
+    let doers: Vec<Doer> = doers.map(|(of, row)| Doer::of(of, row)).collect();
+    let fixes = of_one_fix(&doers);
+    let members = |fix: &Vec<usize>| -> Vec<Member> {
+        let all = fix.iter().flat_map(|row| &rows.0[*row].members);
+        all.copied().collect()
+    };
+    let members: Vec<Vec<Member>> = fixes.iter().map(members).collect();
+    let gains = || {
+        gains(
+            &analyser.pieces,
+            &of.all,
+            of.slow_from_ns,
+            of.span,
+            &members,
+        )
+    };
+    Requests {
+        source: of.source,
+        unseen_share: of.unseen_share,
+        count: of.count,
+        slow_count: of.slow_count,
+        slow_from_ns: of.slow_from_ns,
+        dropped: analyser.pieces.dropped,
+        gains: (!of.left_out).then(gains).flatten(),
+        slow: of.slow.into_iter().map(|one| named(one, names)).collect(),
+        fixes,
     }
-
-    /// With what a fix of each row would buy.
-    pub fn named(
-        self,
-        analyser: &Analyser,
-        names: &impl Names,
-        rows: (&[Finding], &[NamedFinding]),
-    ) -> Requests {
-        let doers = rows.0.iter().zip(rows.1);
-        let doers: Vec<Doer> = doers.map(|(of, row)| Doer::of(of, row)).collect();
-        let fixes = of_one_fix(&doers);
-        let members = |fix: &Vec<usize>| -> Vec<Member> {
-            let all = fix.iter().flat_map(|row| &rows.0[*row].members);
-            all.copied().collect()
-        };
-        let members: Vec<Vec<Member>> = fixes.iter().map(members).collect();
-        let least_ns = self.slow_from_ns;
-        let gains = || gains(&analyser.pieces, &self.all, least_ns, self.span, &members);
-        Requests {
-            source: self.source,
-            unseen_share: self.unseen_share,
-            count: self.count,
-            slow_count: self.slow_count,
-            slow_from_ns: least_ns,
-            dropped: analyser.pieces.dropped,
-            gains: (!self.left_out).then(gains).flatten(),
-            slow: self.slow.into_iter().map(|one| named(one, names)).collect(),
-            fixes,
-        }
-    }
-}
-
-/// Those that were seen on the process's own connections.
-fn of_connections(
-    analyser: &mut Analyser,
-    watched: (u64, u64),
-    closing: &Closing,
-) -> Option<Accounted> {
-    let unseen = closing.unseen_requests?;
-    let connections = &mut analyser.connections;
-    let slow_from_ns = connections.slow_from_ns()?;
-    let slow_count = connections.count_slow(slow_from_ns, watched);
-    let left_out = unseen.uncounted.saturating_add(connections.left_out);
-    let slow = connections.slow(slow_from_ns, watched.0);
-    let slow: Vec<Attributed> = slow.iter().map(Slow::attributed).collect();
-    // Each with the thread that most of it was with.
-    let with: HashMap<(u64, u64), Option<Tid>> = slow
-        .iter()
-        .map(|of| ((of.request.start_ns, of.request.end_ns), of.tid))
-        .collect();
-    let all = connections.all.iter().map(|of| {
-        let known = with.get(&(of.start_ns, of.end_ns)).copied().flatten();
-        Request {
-            name: String::new(),
-            start_ns: of.start_ns,
-            end_ns: of.end_ns,
-            tid: known.or(Some(of.sender)),
-        }
-    });
-    let inside = |r: &&Request| r.start_ns >= watched.0 && r.end_ns <= watched.1;
-    let all: Vec<Request> = all.collect();
-    Some(Accounted {
-        source: Source::Connections,
-        count: all
-            .iter()
-            .filter(inside)
-            .count()
-            .saturating_add(left_out as usize),
-        slow_count,
-        left_out: left_out > 0,
-        unseen_share: unseen.share,
-        all,
-        slow,
-        slow_from_ns,
-        span: (watched.0.max(analyser.pieces.from_ns), watched.1),
-    })
 }
 
 fn read(path: &Path, day_ns: u64) -> Result<Vec<Request>> {
