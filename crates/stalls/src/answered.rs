@@ -221,8 +221,8 @@ impl<'a> Way<'a> {
         self.step(None, Went::Unseen, start_ns, t_ns.max(start_ns));
     }
 
-    /// Of the threads that the receiver or the sender woke for it, the one that was busy for most of the span, if any. A
-    /// thread that is busy by itself meanwhile has nothing to do with the request.
+    /// Of the threads that the receiver or the sender woke for it, the one that was busy for most of the span, if any.
+    /// A thread that is busy by itself meanwhile has nothing to do with the request.
     fn busiest(&self, request: &Answered, start_ns: u64, end_ns: u64) -> Option<Tid> {
         if self.pieces.of.len() > ASKED_MAX {
             return None;
