@@ -36,7 +36,11 @@ def reap_orphans():
 def own_children():
     children = []
     for task in pathlib.Path("/proc/self/task").iterdir():
-        children += [int(pid) for pid in (task / "children").read_text().split()]
+        try:
+            children += [int(pid) for pid in (task / "children").read_text().split()]
+        except OSError:
+            # A thread of this process that has just ended: its children are another thread's now.
+            continue
     return [pid for pid in children if os.waitpid(pid, os.WNOHANG)[0] == 0]
 
 
