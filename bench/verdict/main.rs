@@ -46,7 +46,7 @@ struct Options {
     set: String,
     family: String,
     wrong: bool,
-    /// Another `side_growing` than the published one.
+    /// Another `growing_from` than the published one.
     side: Option<f64>,
     /// Lists every call with its weights, as CSV.
     calls: bool,
@@ -231,7 +231,7 @@ fn seen(series: &Series, part: f64) -> f64 {
 
 fn run_family(set: &Set, family: usize, o: &Options, score: &mut Score) {
     let mut rules = Rules::default();
-    rules.side_growing = o.side.unwrap_or(rules.side_growing);
+    rules.growing_from = o.side.unwrap_or(rules.growing_from);
     for i in 0..o.each {
         let seed = o.seed.wrapping_mul(1_000_003) ^ ((family as u64) << 32) ^ i;
         if o.dump.is_some_and(|wanted| wanted != seed) {

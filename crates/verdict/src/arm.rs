@@ -124,7 +124,7 @@ fn weight(v: &SeriesVerdict, label: Label) -> f64 {
         Label::Plateauing => of("p_plateauing"),
         Label::Growing => of("p_growing"),
         Label::Stepped => of("p_stepped"),
-        _ => of("p_open"),
+        _ => 0.0,
     }
 }
 
@@ -170,7 +170,11 @@ fn together(each: &[SeriesVerdict], rules: &Rules) -> (Label, f64, String) {
     if label == Label::Flat && 2 * periodic > n {
         label = Label::Sawtooth;
     }
-    if side_share < needed(each, label, rules) {
+    let asked = match label {
+        Label::Growing => rules.growing_from,
+        _ => rules.bounded_from,
+    };
+    if side_share < asked {
         return (
             Label::Insufficient,
             side_share,
@@ -178,18 +182,6 @@ fn together(each: &[SeriesVerdict], rules: &Rules) -> (Label, f64, String) {
         );
     }
     (label, share, agreement(each, label))
-}
-
-/// Weight that the side of a label needs: what all readings together ask of growing, and never more than of any label.
-fn needed(each: &[SeriesVerdict], label: Label, rules: &Rules) -> f64 {
-    let of = |v: &SeriesVerdict| v.evidence.get("n").copied().unwrap_or(0.0);
-    let readings: f64 = each.iter().map(of).sum();
-    match label {
-        Label::Growing => rules
-            .side_needed(label, readings as usize)
-            .min(rules.decisive),
-        _ => rules.decisive,
-    }
 }
 
 /// How many processes say alone what they say together: a fleet of short or noisy series may be sure where none is.
@@ -201,11 +193,10 @@ fn agreement(each: &[SeriesVerdict], label: Label) -> String {
     }
 }
 
-/// What a process may be found to do, grouped by what it means for its memory: bounded, growing, open.
-const SIDES: [&[Label]; 3] = [
+/// What a process may be found to do, grouped by what it means for its memory: bounded, growing.
+const SIDES: [&[Label]; 2] = [
     &[Label::Flat, Label::Plateauing, Label::Stepped],
     &[Label::Growing],
-    &[Label::Insufficient],
 ];
 
 /// The side first, then the label within it: processes that are bounded in different ways (one levelled off, its
@@ -220,11 +211,9 @@ fn pooled(each: &[SeriesVerdict]) -> (Label, f64, f64) {
     let side_log = |side: &[Label]| log(&|v| side.iter().map(|label| weight(v, *label)).sum());
     let logs = SIDES.map(side_log);
     let total: f64 = logs.iter().map(|l| l.exp()).sum();
-    // What is open speaks for neither side.
     let (side, share) = SIDES
         .into_iter()
         .zip(logs.map(|l| l.exp() / total))
-        .take(2)
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .unwrap_or((&[Label::Insufficient], 0.0));
     let within: f64 = side.iter().map(|l| log(&|v| weight(v, *l)).exp()).sum();

@@ -26,12 +26,14 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// The leading label with its weight. What is open speaks for none, and the bars are asked of what does.
-    pub fn leader(&self) -> (Label, f64) {
+    /// The label with its weight: growing where it has `likely` and more, else the leading bounded one.
+    pub fn leader(&self, likely: f64) -> (Label, f64) {
+        if self.growing >= likely {
+            return (Label::Growing, self.growing.min(1.0));
+        }
         [
             (Label::Flat, self.flat),
             (Label::Plateauing, self.plateauing),
-            (Label::Growing, self.growing),
             (Label::Stepped, self.stepped),
         ]
         .into_iter()
@@ -39,6 +41,27 @@ impl Weights {
         // A sum of many shares may pass 1 by its rounding.
         .map(|(label, weight)| (label, weight.min(1.0)))
         .unwrap_or((Label::Insufficient, 0.0))
+    }
+
+    /// With the forecast as a second opinion on what comes: `rises` is its chance of a rise by the share that makes a
+    /// series growing. What the curves leave open is even until it is asked, and the odds of both are multiplied.
+    pub fn with_forecast(&self, rises: Option<f64>) -> Weights {
+        let rises = rises.unwrap_or(0.5).clamp(SUREST, 1.0 - SUREST);
+        let (up, down) = (rises, 1.0 - rises);
+        let growing = up * (self.growing + 0.5 * self.open);
+        let bounded = down * (self.bounded() + 0.5 * self.open);
+        let all = growing + bounded;
+        if all <= 0.0 {
+            return *self;
+        }
+        Weights {
+            flat: down * self.flat / all,
+            // What bends after all levels off.
+            plateauing: down * (self.plateauing + 0.5 * self.open) / all,
+            stepped: down * self.stepped / all,
+            growing: growing / all,
+            open: 0.0,
+        }
     }
 
     /// Weight of all bounded labels together.
@@ -86,6 +109,10 @@ impl Weights {
 /// watched it: of early calls of such a rise a quarter were of one that ended later, most of them with fewer
 /// than a hundred readings.
 const WATCHED_HALF: f64 = 24.0;
+
+/// A forecast is never surer than this of either side: of the levels that came one in a hundred was outside of what it
+/// held possible (bench/results/2026-11-26-backtest.md).
+const SUREST: f64 = 0.01;
 
 /// Twice as much as the rest is most.
 const MOST: f64 = 2.0;

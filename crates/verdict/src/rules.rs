@@ -1,6 +1,5 @@
 //! Every threshold of the verdicts, in one place. docs/explanation/series.md gives the reason of each.
 
-use super::Label;
 use experiment::file::Experiment;
 
 /// Thresholds. The defaults are the published ones; their error rates are in bench/results/verdict-error-rates.md.
@@ -16,19 +15,10 @@ pub struct Rules {
     pub swing_share: f64,
     /// The leading label, if it is bounded, needs this much of the weight, or the verdict is insufficient.
     pub decisive: f64,
-    /// And its side needs this much when there are many readings: growing ...
-    pub side_growing: f64,
-    /// ... or any bounded label, which says more about the time to come.
-    pub side_bounded: f64,
-    /// ... or stepped, whatever their number: what grows between steps hides behind them.
-    pub side_stepped: f64,
-    /// And this much when there are few, for weights know less than they say then: growing ...
-    pub side_growing_few: f64,
-    /// ... or bounded.
-    pub side_bounded_few: f64,
-    /// Up to this many readings are few; from there the bar falls with a power of their number (growing 1.5,
-    /// else 2).
-    pub few_readings: f64,
+    /// Growing needs this chance of a rise by `growth_share` in one more window ...
+    pub growing_from: f64,
+    /// ... and all bounded labels together this weight, for they say more about the time to come.
+    pub bounded_from: f64,
     /// Level of all intervals.
     pub interval: f64,
     /// Intervals of the slope of what grows are drawn to this share of what the mixture of candidates says.
@@ -47,12 +37,8 @@ impl Default for Rules {
             shift_share: 0.02,
             swing_share: 0.03,
             decisive: 0.45,
-            side_growing: 0.2,
-            side_bounded: 0.84,
-            side_stepped: 0.95,
-            side_growing_few: 0.85,
-            side_bounded_few: 0.95,
-            few_readings: 60.0,
+            growing_from: 0.6,
+            bounded_from: 0.9,
             interval: 0.95,
             slope_drawn: 0.85,
             matters: 0.0,
@@ -68,33 +54,5 @@ impl Rules {
             matters: experiment.matters,
             ..self.clone()
         }
-    }
-
-    /// Weight that the side of a label needs, of a series of `readings`.
-    pub fn side_needed(&self, label: Label, readings: usize) -> f64 {
-        let (many, few, power) = match label {
-            Label::Growing => (self.side_growing, self.side_growing_few, 1.5),
-            Label::Stepped => (self.side_stepped, self.side_bounded_few, 2.0),
-            _ => (self.side_bounded, self.side_bounded_few, 2.0),
-        };
-        let share = (self.few_readings / readings.max(1) as f64).min(1.0);
-        many + (few - many) * share.powf(power)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn few_readings_need_more_weight_and_bounded_more_than_growing() {
-        let rules = Rules::default();
-        let at = |label, n| rules.side_needed(label, n);
-        let (growing, flat) = (Label::Growing, Label::Flat);
-        assert!((at(growing, 8) - rules.side_growing_few).abs() < 1e-9);
-        assert_eq!(at(flat, 60), rules.side_bounded_few);
-        assert!(at(growing, 300) < at(growing, 100) && at(growing, 300) < at(flat, 300));
-        assert!((at(growing, 120) - 0.4298).abs() < 1e-3);
-        assert_eq!(at(Label::Stepped, 3000), rules.side_stepped);
     }
 }

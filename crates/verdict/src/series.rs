@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::curve::{Opinion, estimate};
+use super::curve::{Opinion, Weights, estimate};
 use super::segmentation::{LastLife, Segmented, Unseen, segment};
 use super::{Label, Rules};
 use series::clean::{Cleaned, clean};
@@ -65,47 +65,38 @@ pub fn judge(series: &Series, rules: &Rules) -> SeriesVerdict {
         return refuse(verdict, "too few usable readings", more_readings(more));
     }
     match segment(series, &cleaned.points, rules) {
-        Ok(segmented) => speak(verdict, series, &segmented, rules),
+        Ok(segmented) => {
+            let since_s = segmented.alone.map(|life| life.since_s);
+            let rises = note_forecast(&mut verdict, &cleaned.points, since_s, rules);
+            // What restarts the forecast does not know: a program that rises from restart to restart is level to it.
+            let rises = rises.filter(|_| segmented.incarnations == 1 || segmented.alone.is_some());
+            speak(verdict, series, (&segmented, rises), rules)
+        }
         Err(unseen) => unjudged(verdict, &cleaned.points, unseen, rules),
     }
-}
-
-/// The same, with a forecast of one more window in the evidence (`ahead_...`).
-pub fn judge_ahead(series: &Series, rules: &Rules) -> SeriesVerdict {
-    let mut verdict = judge(series, rules);
-    let since_s = verdict.evidence.get("judged_from_s").copied();
-    note_forecast(&mut verdict, &clean(series).points, since_s, rules);
-    verdict
 }
 
 /// The level is forecast for the last of so many stretches of one more window.
 const STRETCHES: f64 = 8.0;
 
-/// Notes what the level will be one more window ahead, and the chance that it is higher by the share that makes a
-/// series growing. Of the incarnation that runs now.
+/// Notes what the level will be one more window ahead; the chance that it is higher by the share that makes a series
+/// growing. Of the incarnation that runs now.
 fn note_forecast(
     verdict: &mut SeriesVerdict,
     points: &[Point],
     since_s: Option<f64>,
     rules: &Rules,
-) {
+) -> Option<f64> {
     let from = since_s.map_or(0, |t_s| points.partition_point(|p| p.t_s < t_s));
     let points = &points[from..];
-    let Some((first, last)) = points.first().zip(points.last()) else {
-        return;
-    };
+    let (first, last) = points.first().zip(points.last())?;
     let window_s = last.t_s - first.t_s;
     let stretch_s = window_s / STRETCHES;
-    let Some(forecast) = Forecast::of(points, stretch_s) else {
-        return;
-    };
-    let level = forecast.level(window_s - stretch_s, window_s);
+    let level = Forecast::of(points, stretch_s)?.level(window_s - stretch_s, window_s);
     let now = points.partition_point(|p| p.t_s < last.t_s - stretch_s);
     let now = median(&points[now..].iter().map(|p| p.value).collect::<Vec<_>>());
     let rises = 1.0 - level.below((1.0 + rules.growth_share) * now);
-    let Some(Estimate { value, lo, hi }) = estimate(&level, rules.interval) else {
-        return;
-    };
+    let Estimate { value, lo, hi } = estimate(&level, rules.interval)?;
     for (name, number) in [
         ("ahead_level", value),
         ("ahead_lo", lo),
@@ -114,6 +105,7 @@ fn note_forecast(
     ] {
         verdict.evidence.insert(name.to_owned(), number);
     }
+    Some(rises)
 }
 
 fn unjudged(
@@ -192,7 +184,12 @@ fn refuse(mut verdict: SeriesVerdict, rule: &str, needs: String) -> SeriesVerdic
 }
 
 /// The named numbers behind a label.
-fn note(evidence: &mut BTreeMap<String, f64>, segmented: &Segmented, growth: f64) {
+fn note(
+    evidence: &mut BTreeMap<String, f64>,
+    segmented: &Segmented,
+    weights: &Weights,
+    growth: f64,
+) {
     let said = &segmented.opinion;
     evidence.insert("incarnations".to_owned(), segmented.incarnations as f64);
     if let Some(life) = segmented.alone {
@@ -209,10 +206,11 @@ fn note(evidence: &mut BTreeMap<String, f64>, segmented: &Segmented, growth: f64
         }
     }
     for (name, weight) in [
-        ("flat", said.weights.flat),
-        ("plateauing", said.weights.plateauing),
-        ("growing", said.weights.growing),
-        ("stepped", said.weights.stepped),
+        ("flat", weights.flat),
+        ("plateauing", weights.plateauing),
+        ("growing", weights.growing),
+        ("stepped", weights.stepped),
+        // Of the curves, before the forecast was asked.
         ("open", said.weights.open),
     ] {
         evidence.insert(format!("p_{name}"), weight.min(1.0));
@@ -222,15 +220,16 @@ fn note(evidence: &mut BTreeMap<String, f64>, segmented: &Segmented, growth: f64
 fn speak(
     mut verdict: SeriesVerdict,
     series: &Series,
-    segmented: &Segmented,
+    (segmented, rises): (&Segmented, Option<f64>),
     rules: &Rules,
 ) -> SeriesVerdict {
     let said = &segmented.opinion;
-    let (label, weight) = said.weights.leader();
+    let weights = said.weights.with_forecast(rises);
+    let (label, weight) = weights.leader(rules.growing_from);
     verdict.confidence = weight;
     verdict.level = estimate(&said.level, rules.interval);
     let growth = said.growth_share.mean();
-    note(&mut verdict.evidence, segmented, growth);
+    note(&mut verdict.evidence, segmented, &weights, growth);
     verdict.period_s = segmented.period_s;
     verdict.label = if label == Label::Flat && segmented.saw {
         Label::Sawtooth
@@ -238,27 +237,13 @@ fn speak(
         label
     };
     verdict.slope_per_hour = slope_per_hour(said, label, rules);
-    let side = if label == Label::Growing {
-        weight
-    } else {
-        said.weights.bounded()
-    };
-    let readings = verdict.evidence.get("n").map_or(0, |n| *n as usize);
-    let bar = rules.side_needed(label, readings);
-    let least = if label == Label::Growing {
-        bar
-    } else {
-        rules.decisive
-    };
-    if weight < least || side < bar {
+    let is_decided = weight >= rules.decisive && weights.bounded() >= rules.bounded_from;
+    if label != Label::Growing && !is_decided {
         verdict.label = Label::Insufficient;
-        verdict.rule = undecided(label, (weight, side, said.weights.open), (least, bar));
+        verdict.rule = undecided((label, weight), &weights, rules);
         verdict.rule += &since_restart(series, segmented);
         verdict.needs = Some(needs(said, rules));
         return verdict;
-    }
-    if label == Label::Growing {
-        verdict.confidence = weight / (1.0 - said.weights.open).max(weight);
     }
     verdict.rule = rule_of(verdict.label, growth, rules);
     verdict.rule += &since_restart(series, segmented);
@@ -301,32 +286,24 @@ fn slope_per_hour(said: &Opinion, label: Label, rules: &Rules) -> Option<Estimat
     })
 }
 
-/// Which bar was missed: of the leading label's own weight, or of its side's.
-fn undecided(
-    label: Label,
-    (weight, side, open): (f64, f64, f64),
-    (least, bar): (f64, f64),
-) -> String {
+/// Which bar was missed: of the leading bounded label's own weight, or of all bounded labels'.
+fn undecided((label, weight): (Label, f64), weights: &Weights, rules: &Rules) -> String {
     let percent = |share: f64| format!("{:.0} %", 100.0 * share);
-    match label {
-        _ if open > weight => format!("a rise that may bend has {} of the weight", percent(open)),
-        _ if weight < least && label != Label::Growing => format!(
+    if weights.bounded() >= rules.bounded_from {
+        return format!(
             "no label has {} of the weight (the best, {}, has {})",
-            percent(least),
+            percent(rules.decisive),
             label.word(),
             percent(weight)
-        ),
-        _ => format!(
-            "{} has {} of the weight; this many readings need {}",
-            if label == Label::Growing {
-                "growing"
-            } else {
-                "bounded"
-            },
-            percent(side),
-            percent(bar)
-        ),
+        );
     }
+    format!(
+        "growing has {} of the weight ({} are needed), bounded {} ({})",
+        percent(weights.growing),
+        percent(rules.growing_from),
+        percent(weights.bounded()),
+        percent(rules.bounded_from)
+    )
 }
 
 fn rule_of(label: Label, growth: f64, rules: &Rules) -> String {

@@ -20,7 +20,7 @@ use verdict::audit::{
 use verdict::backtest;
 use verdict::backtest::Backtest;
 use verdict::pair::PairVerdict;
-use verdict::series::{SeriesVerdict, judge_ahead};
+use verdict::series::{SeriesVerdict, judge};
 
 /// The answer, ready to be written.
 #[derive(Default)]
@@ -147,7 +147,7 @@ fn judge_all(given: &Given, held: &[Held]) -> Vec<SeriesVerdict> {
 /// The arms by their processes, which are judged on all cores.
 fn judge_survivors(left: &[Survivor], given: &Given) -> Vec<ArmVerdict> {
     let all: Vec<&Series> = left.iter().flat_map(|s| &s.processes).collect();
-    let mut each = cores::on_all(&all, |p| judge_ahead(p, &given.rules)).into_iter();
+    let mut each = cores::on_all(&all, |p| judge(p, &given.rules)).into_iter();
     let of = |s: &Survivor| {
         let own = each.by_ref().take(s.processes.len()).collect();
         arm::of_judged(&s.arm, own, &given.rules)

@@ -8,7 +8,7 @@ use series::order::median;
 use series::series::{Point, Series};
 use verdict::Rules;
 use verdict::audit::{AuditInput, ProcessFacts};
-use verdict::series::{SeriesVerdict, judge_ahead};
+use verdict::series::{SeriesVerdict, judge};
 
 /// A name that has readings in two arms and goes to and fro this often is two processes of one name.
 const SWITCHES: usize = 3;
@@ -199,10 +199,10 @@ fn prefix(series: &Series, part: f64) -> Series {
 /// Judges a series, or the parts of it that were asked for.
 pub fn judge_parts(series: &Series, at: &[f64], rules: &Rules) -> Vec<SeriesVerdict> {
     if at.is_empty() {
-        return vec![judge_ahead(series, rules)];
+        return vec![judge(series, rules)];
     }
     at.iter()
-        .map(|part| judge_ahead(&prefix(series, *part), rules))
+        .map(|part| judge(&prefix(series, *part), rules))
         .collect()
 }
 
