@@ -15,7 +15,7 @@ pub struct Rules {
     pub swing_share: f64,
     /// The leading label, if it is bounded, needs this much of the weight, or the verdict is insufficient.
     pub decisive: f64,
-    /// Growing needs this chance of a rise by `growth_share` in one more window ...
+    /// Growing is what rises more likely than not by `growth_share` in one more window ...
     pub growing_from: f64,
     /// ... and all bounded labels together this weight, for they say more about the time to come.
     pub bounded_from: f64,
@@ -37,7 +37,7 @@ impl Default for Rules {
             shift_share: 0.02,
             swing_share: 0.03,
             decisive: 0.45,
-            growing_from: 0.6,
+            growing_from: 0.5,
             bounded_from: 0.9,
             interval: 0.95,
             slope_drawn: 0.85,
