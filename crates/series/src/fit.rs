@@ -47,8 +47,6 @@ impl Candidate {
 
 /// A staircase goes on when the next step is late by no more than this share of the usual distance.
 const NOT_LATE: f64 = 1.3;
-/// A broken line rose before its bend when its first slope is this share of its second.
-const ROSE_BEFORE: f64 = 0.2;
 /// Steps are alike when none is smaller than this share of the highest ...
 const ALIKE: f64 = 0.2;
 /// ... and three of them, which have but one distance to compare with another, when none is smaller than this, nor
@@ -84,28 +82,6 @@ impl Candidate {
             && up
             && (!three || even())
             && 1.0 - last.0 < NOT_LATE * gap
-    }
-
-    /// Share of the window since what rises without bound began to. A line that bends has risen all along.
-    pub fn watched(&self) -> f64 {
-        if let (Family::Broken, Some(Basis::Ramp(to))) = (self.family, self.parts[0])
-            && self.rise.mean / to >= ROSE_BEFORE * self.growth.mean
-        {
-            return 1.0;
-        }
-        let began = |part: &Basis| match part {
-            Basis::Hinge(from) => *from,
-            _ => 0.0,
-        };
-        1.0 - self.parts.iter().flatten().map(began).fold(0.0, f64::max)
-    }
-
-    /// A straight rise that is said to have ended: when, as a share of the window.
-    pub fn stood_still(&self) -> Option<f64> {
-        match self.parts {
-            [Some(Basis::Ramp(to)), None, None] => Some(to),
-            _ => None,
-        }
     }
 
     /// One step, at the very end.

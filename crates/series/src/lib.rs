@@ -24,7 +24,6 @@ pub mod model_search;
 pub mod noise;
 pub mod order;
 pub mod period;
-pub mod plateaus;
 pub mod ratio;
 pub mod refine;
 pub mod replicas;

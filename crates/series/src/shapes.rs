@@ -19,8 +19,6 @@ pub enum Bounded {
     Open,
     /// Shifts of level.
     Step,
-    /// The same, so slow that the window is nearly straight.
-    Slow,
     /// Part of a daily cycle.
     Day,
 }
@@ -149,8 +147,6 @@ pub struct Shapes {
 pub const BENT: f64 = 0.7;
 /// The same for a saturation, whose tail is longer: at 0.08 it is 7 % short of its asymptote.
 pub const BENT_HALF: f64 = 0.1;
-/// Above this share a fill is nearly straight over the window.
-pub const SLOW: f64 = 1.0;
 
 impl Shapes {
     fn column(&mut self, basis: Basis) -> usize {
@@ -237,7 +233,6 @@ fn bounded_of(family: Family, parts: &[Basis]) -> Bounded {
         (_, [Basis::Step(_), ..]) => Bounded::Step,
         (Family::FillLine | Family::FillHinge | Family::Broken, _) => Bounded::Fill,
         (_, [Basis::Saturation { half }]) => bent(*half < BENT_HALF),
-        (_, [.., Basis::Fill { tau }]) if *tau > SLOW => Bounded::Slow,
         (_, [.., Basis::Fill { tau }]) => bent(*tau < BENT),
         (_, [.., Basis::LateFill { from, tau }]) => bent(*tau < BENT * (1.0 - from)),
         (_, [.., Basis::Ramp(to)]) => bent(*to <= 0.88),

@@ -72,8 +72,6 @@ pub struct Scaled {
     pub shift: f64,
     pub level: f64,
     pub start_s: f64,
-    /// Readings in all bins.
-    pub readings: f64,
 }
 
 /// A coarse fit of the bins: a sparse choice of shapes, enough to compare segmentations of the same bins.
@@ -190,12 +188,6 @@ fn scale(view: &View) -> Option<(Scaled, Window)> {
         shift: low,
         level,
         start_s: first.t_s,
-        // Of floors there is one a tooth: a tooth is more than a reading.
-        readings: if view.few {
-            f64::INFINITY
-        } else {
-            usual * bins.len() as f64
-        },
     };
     Some((scaled, window))
 }

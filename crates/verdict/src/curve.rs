@@ -7,9 +7,8 @@ use super::coarse::{CoarseFit, DAY_S, GRAINS, Scaled, View};
 use super::{Label, Rules};
 use series::estimate::Estimate;
 use series::fit::{Candidate, Fit};
-use series::linear::{Guess, Window};
+use series::linear::Guess;
 use series::mixture::{Mixture, Part};
-use series::plateaus::plateaus_like_now;
 use series::shapes::{Bounded, Family};
 use series::student::t_cdf;
 use series::trace::Sketch;
@@ -69,33 +68,6 @@ impl Weights {
         self.flat + self.plateauing + self.stepped
     }
 
-    /// A rise that began late (the last `watched` share of the window) is said to go on by as many of the
-    /// readings as have watched it; the rest is open.
-    fn as_watched(self, readings: f64, watched: f64) -> Weights {
-        if watched >= 1.0 {
-            return self;
-        }
-        let goes_on = self.growing * (1.0 - WATCHED_HALF / (readings * watched)).max(0.0);
-        Weights {
-            growing: goes_on,
-            open: self.open + (self.growing - goes_on),
-            ..self
-        }
-    }
-
-    /// A logarithm is right under both names, growing and plateauing: `logs`, counted as growing so far, are plateauing
-    /// where most of the other rises are.
-    fn with_logs_beside(self, logs: f64) -> Weights {
-        if self.plateauing <= MOST * (self.growing - logs) {
-            return self;
-        }
-        Weights {
-            growing: self.growing - logs,
-            plateauing: self.plateauing + logs,
-            ..self
-        }
-    }
-
     fn add(&mut self, other: &Weights, times: f64) {
         self.flat += times * other.flat;
         self.plateauing += times * other.plateauing;
@@ -105,17 +77,9 @@ impl Weights {
     }
 }
 
-/// A rise that began within the window goes on with a chance of one minus this over the readings that have
-/// watched it: of early calls of such a rise a quarter were of one that ended later, most of them with fewer
-/// than a hundred readings.
-const WATCHED_HALF: f64 = 24.0;
-
 /// A forecast is never surer than this of either side: of the levels that came one in a hundred was outside of what it
 /// held possible (bench/results/2026-11-26-backtest.md).
 const SUREST: f64 = 0.01;
-
-/// Twice as much as the rest is most.
-const MOST: f64 = 2.0;
 
 /// What all candidates say together, in the unit of the series and seconds.
 #[derive(Debug, Clone, Default)]
@@ -134,8 +98,6 @@ pub struct Opinion {
     pub ln_evidence: f64,
     pub window_s: f64,
     pub bins: usize,
-    /// Share of the window since what grows began to, by the weights of growth.
-    pub watched: f64,
     /// Where and by how much, of the best stepped candidate.
     pub steps: Vec<(f64, f64)>,
     /// When the level went away and came back, if that is how the best candidate has it; seconds of the series.
@@ -168,7 +130,7 @@ pub fn conclude(coarse: CoarseFit, view: &View, rules: &Rules) -> Option<Opinion
     if fitted.candidates.is_empty() {
         return None;
     }
-    let mut said = weigh(&fitted, &scaled, &window, rules);
+    let mut said = weigh(&fitted, &scaled, rules);
     said.bins = window.y.len();
     said.steps = steps_of(&fitted, &scaled);
     said.excursions = excursions_of(&fitted, &scaled);
@@ -212,25 +174,12 @@ fn above(guess: Guess, bar: f64, df: f64) -> f64 {
     1.0 - t_cdf((bar - guess.mean) / guess.se, df)
 }
 
-/// A fill that is nearly straight over the window still rises at its end; of curves that look so, this
-/// share goes on.
-const STRAIGHT: f64 = 0.25;
-
-/// Three like grains upwards or more, of which the next is not overdue: this share of them is a slow rise told in
-/// coarse readings.
-const COARSE: f64 = 0.8;
-
-/// Steps upwards in numbers, the last of them not long ago: this share of them goes on.
-const PORTIONS: f64 = 0.8;
-
 /// Heights in scaled units from which something is said, and whether enough of a day was seen.
 struct Bars {
     growth: f64,
     shift: f64,
     grain: f64,
     day_seen: bool,
-    /// Rests between rises that were as long as the one at the end.
-    rests: usize,
 }
 
 /// Probability that one grain upwards hides growth: between two grains there is room for another.
@@ -245,31 +194,11 @@ fn behind_grain(c: &Candidate, bars: &Bars) -> f64 {
     above(hidden, bars.growth, c.df)
 }
 
-/// Whether a rise is said to have ended that has rested as long before: once for a straight one, thrice for a curved
-/// one, of which some come in two parts. A plain fill slows down all the way, and says more than that.
-fn ended_as_before(c: &Candidate, bars: &Bars) -> bool {
-    match c.family {
-        Family::Ramp => bars.rests >= 1,
-        Family::Logistic | Family::LateFill | Family::TwoFills => bars.rests >= 3,
-        _ => false,
-    }
-}
-
 /// What shifts of level say, besides what may grow between them; `rose` and `fell` are how likely the largest is one.
 fn shifted(w: &mut Weights, c: &Candidate, bars: &Bars, (rose, fell): (f64, f64)) {
     let rest = 1.0 - w.growing;
     let moved = (rose + fell).min(1.0);
-    if c.portions {
-        w.growing = PORTIONS * above(c.rise, bars.growth / c.steps.len() as f64, c.df);
-        w.open = (rest * rose - w.growing).max(0.0);
-    } else if c.may_climb_on() && c.rise.mean.abs() < bars.grain {
-        let all = Guess {
-            mean: c.steps.iter().map(|s| s.1).sum(),
-            se: c.rise.se,
-        };
-        w.growing = COARSE * above(all, bars.growth, c.df);
-        w.open = (rest * moved.max(behind_grain(c, bars)) - w.growing).max(0.0);
-    } else if c.rise.mean.abs() < bars.grain || c.may_climb_on() {
+    if c.portions || c.may_climb_on() || c.rise.mean.abs() < bars.grain {
         w.open = rest * moved.max(behind_grain(c, bars));
     } else if !c.only_just() {
         // Between shifts of level it is flat: what bends after a step is a rise that bends.
@@ -303,21 +232,8 @@ fn labels_of(c: &Candidate, bars: &Bars) -> Weights {
     };
     match c.bounded {
         Bounded::None => {}
-        Bounded::Fill if ended_as_before(c, bars) => {
-            let goes_on = 1.0 - 1.0 / (1.0 + bars.rests as f64);
-            let rose = rose();
-            (w.open, w.plateauing) = (goes_on * rose, (1.0 - goes_on) * rose);
-        }
-        Bounded::Open if c.stood_still().is_some() => {
-            w.growing = STRAIGHT * above(c.rise, growth_bar, c.df);
-            w.open = (rose() - w.growing).max(0.0);
-        }
         Bounded::Fill => w.plateauing = rest * rose(),
         Bounded::Open => w.open = rest * rose(),
-        Bounded::Slow => {
-            w.growing = STRAIGHT * above(c.rise, growth_bar, c.df);
-            w.open = (rose() - w.growing).max(0.0);
-        }
         Bounded::Step => shifted(&mut w, c, bars, (rose(), fell())),
         Bounded::Day => w.open = if bars.day_seen { 0.0 } else { rest },
     }
@@ -329,13 +245,12 @@ fn labels_of(c: &Candidate, bars: &Bars) -> Weights {
     w
 }
 
-fn weigh(fitted: &Fit, scaled: &Scaled, window: &Window, rules: &Rules) -> Opinion {
+fn weigh(fitted: &Fit, scaled: &Scaled, rules: &Rules) -> Opinion {
     let bars = Bars {
         growth: rules.growth_share * scaled.level / scaled.scale,
         shift: rules.shift_share * scaled.level / scaled.scale,
         grain: scaled.grain,
         day_seen: scaled.span_s >= 1.5 * DAY_S,
-        rests: plateaus_like_now(window),
     };
     let mut said = Opinion {
         ln_evidence: fitted.ln_evidence,
@@ -344,17 +259,12 @@ fn weigh(fitted: &Fit, scaled: &Scaled, window: &Window, rules: &Rules) -> Opini
     };
     let (mut growing, mut all, mut level, mut limit, mut growth) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut logs = 0.0;
     for (c, weight) in fitted.candidates.iter().zip(fitted.weights()) {
         if weight < 1e-6 {
             continue;
         }
-        let labels = labels_of(c, &bars).as_watched(scaled.readings, c.watched());
+        let labels = labels_of(c, &bars);
         said.weights.add(&labels, weight);
-        if c.family == Family::Log {
-            logs += weight * labels.growing;
-        }
-        said.watched += weight * labels.growing * c.watched();
         *said.families.entry(c.family).or_insert(0.0) += weight;
         let part = |g: Guess, weight: f64, unit: f64, shift: f64| Part {
             weight,
@@ -378,8 +288,6 @@ fn weigh(fitted: &Fit, scaled: &Scaled, window: &Window, rules: &Rules) -> Opini
             ));
         }
     }
-    said.watched /= said.weights.growing.max(f64::MIN_POSITIVE);
-    said.weights = said.weights.with_logs_beside(logs);
     said.slope_growing = Mixture::new(growing);
     said.slope_all = Mixture::new(all);
     said.level = Mixture::new(level);

@@ -199,7 +199,6 @@ fn note(
     }
     evidence.insert("bins".to_owned(), said.bins as f64);
     evidence.insert("growth_share".to_owned(), growth);
-    evidence.insert("watched_share".to_owned(), said.watched);
     for (family, weight) in &said.families {
         if *weight >= 0.01 {
             evidence.insert(format!("weight_{}", family.word()), *weight);
