@@ -77,8 +77,8 @@ impl Weights {
     }
 }
 
-/// A forecast is never surer than this of either side: of the levels that came one in a hundred was outside of what it
-/// held possible (bench/results/2026-11-26-backtest.md).
+/// The forecast is never taken for surer than this: how right its far tails are was not measured, and by them alone it
+/// would overrule curves that fit a leak exactly.
 const SUREST: f64 = 0.01;
 
 /// What all candidates say together, in the unit of the series and seconds.
