@@ -7,7 +7,7 @@ use experiment::file::Experiment;
 pub struct Rules {
     /// Fewer usable samples than this cannot be judged.
     pub samples_min: usize,
-    /// A rise over the window of this share of the level makes a series growing.
+    /// What is likely to rise by this share of the level in one more window is growing.
     pub growth_share: f64,
     /// A bounded rise or a step of this share of the level is worth a label other than flat.
     pub shift_share: f64,
