@@ -150,7 +150,8 @@ void protected(long bytes, long key) {
     int tag = key ? pkey_alloc(0, 0) : -1;
     int code = tag >= 0 ? pkey_mprotect(page, 65536, PROT_READ, tag) : mprotect(page, 65536, PROT_READ);
     long sum = page[0] * 0 + churn(50, bytes / 10);
-    int back = mprotect(page, 65536, PROT_READ | PROT_WRITE);
+    // mprotect leaves the key, and a signal handler starts without rights to any key but 0.
+    int back = pkey_mprotect(page, 65536, PROT_READ | PROT_WRITE, tag >= 0 ? 0 : -1);
     if (tag >= 0) pkey_free(tag);
     page[100] = 1;
     free(block);

@@ -185,6 +185,8 @@ impl<'a> Session<'a> {
             self.signal();
         }
         self.wait()?;
+        // What held its breakpoints is an orphan once it has ended.
+        leftover::reap("hw-breakpoints");
         Ok(self.fault)
     }
 

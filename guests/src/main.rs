@@ -14,6 +14,7 @@ mod program;
 mod report;
 mod run;
 mod shrink;
+mod stop;
 mod workshop;
 
 use std::path::PathBuf;
@@ -102,6 +103,7 @@ fn main() -> Result<ExitCode> {
     let workshop = Workshop::open(&links)?;
     let groups = groups(&arguments, &means, (&fragments, links), &workshop)?;
     run::adopt_orphans();
+    stop::listen();
     let counts = run_all(&arguments, &fragments, &groups, &workshop)?;
     Ok(if counts.differences == 0 {
         ExitCode::SUCCESS
@@ -215,7 +217,7 @@ fn work<'a>(
     next: &AtomicU64,
     counts: &Mutex<Counts>,
 ) -> Result<()> {
-    while deadline.is_none_or(|deadline| Instant::now() < deadline) {
+    while deadline.is_none_or(|deadline| Instant::now() < deadline) && !stop::is_wanted() {
         let index = next.fetch_add(1, Ordering::Relaxed);
         if index >= arguments.programs {
             break;
@@ -259,6 +261,13 @@ fn one(
                     program.seed, group.control.name
                 );
                 is_skipped = true;
+            }
+            Verdict::TooLong => {
+                println!(
+                    "skipped: seed {}, {}: the plain program takes too long",
+                    program.seed, group.control.name
+                );
+                return Ok((true, false));
             }
             Verdict::Different(difference) => {
                 report_difference(arguments, workshop, program, group, *difference)?;
