@@ -45,16 +45,15 @@ pub struct Ran {
     pub seen: Option<Seen>,
 }
 
-/// Runs a program plain and in the arms of a group; of the attached arms in the one that its seed chooses, if any.
+/// Runs a program plain and in these arms of a group.
 /// No run is repeated until it passes.
 pub fn compare(
     workshop: &Workshop,
     program: &Program,
     group: &Group,
-    attached: Option<&Arm>,
+    arms: &[&Arm],
     ran: &mut Vec<Ran>,
 ) -> Result<Verdict> {
-    let arms: Vec<&Arm> = group.arms.iter().chain(attached).collect();
     if arms.is_empty() {
         return Ok(Verdict::Same);
     }
@@ -102,7 +101,7 @@ pub fn compare(
             }
         }
         return Ok(Verdict::Different(Box::new(Difference {
-            arm: arm.clone(),
+            arm: Arm::clone(arm),
             link: group.link.clone(),
             plain,
             watched,

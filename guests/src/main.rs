@@ -75,6 +75,10 @@ struct Arguments {
     /// Leave this fragment out of every program, or `chain`: for a fault that is known (may be given several times)
     #[arg(long, value_name = "NAME")]
     without: Vec<String>,
+    /// The probe over one of the preloaded allocators for each program, by its seed, instead of over all of them: more
+    /// programs in the same time
+    #[arg(long)]
+    spread: bool,
     /// Programs at the same time, each in a folder of its own
     #[arg(long, default_value_t = 1)]
     jobs: usize,
@@ -247,13 +251,17 @@ fn one(
     ran: &mut Vec<Ran>,
 ) -> Result<(bool, bool)> {
     let chosen = attached(groups, program.seed);
+    let only = arguments.spread.then(|| preloaded(groups, program.seed));
     let mut is_skipped = false;
     for (index, group) in groups.iter().enumerate() {
-        let attached = chosen
-            .filter(|(place, _)| *place == index)
-            .map(|(_, arm)| arm);
+        let mut arms: Vec<&Arm> = Vec::new();
+        if only.is_none_or(|only| only == Some(index)) {
+            arms.extend(&group.arms);
+        }
+        let is_here = |(place, _): &(usize, &Arm)| *place == index;
+        arms.extend(chosen.filter(is_here).map(|(_, arm)| arm));
         let program = &group.link.fit(program);
-        match compare(workshop, program, group, attached, ran)? {
+        match compare(workshop, program, group, &arms, ran)? {
             Verdict::Same => {}
             Verdict::Skipped(why) => {
                 println!(
@@ -287,6 +295,14 @@ fn attached(groups: &[Group], seed: u64) -> Option<(usize, &Arm)> {
         .collect();
     let index = seed.checked_rem(all.len() as u64)?;
     Some(all[index as usize])
+}
+
+/// The group of a seed whose arms have the probe; drawn apart from the attached arm, so that every pair comes.
+fn preloaded(groups: &[Group], seed: u64) -> Option<usize> {
+    let with_probe = groups.iter().enumerate();
+    let with_probe = with_probe.filter(|(_, group)| !group.arms.is_empty());
+    let places: Vec<usize> = with_probe.map(|(index, _)| index).collect();
+    (!places.is_empty()).then(|| places[fastrand::Rng::with_seed(seed).usize(..places.len())])
 }
 
 fn report_difference(
