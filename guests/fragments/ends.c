@@ -68,7 +68,7 @@ void leaves_threads(long unused) {
 }
 
 extern char **environ;
-// end becomes_another(is_bare: 0 1) not in without_call
+// end becomes_another(is_bare: 0 1)
 void becomes_another(long is_bare) {
     char self[] = "/proc/self/exe", word[] = "again", *arguments[] = {self, word, NULL}, *nothing[] = {NULL};
     execve(self, arguments, is_bare ? nothing : environ);
@@ -155,7 +155,7 @@ static void *executes(void *unused) {
     _exit(91);
 }
 
-// end becomes_another_from_thread(unused: 0) not in without_call
+// end becomes_another_from_thread(unused: 0)
 void becomes_another_from_thread(long unused) {
     (void)unused;
     pthread_t made;

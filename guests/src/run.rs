@@ -24,6 +24,8 @@ const LEFT_MAX: Duration = Duration::from_millis(500);
 /// Most of an output that is kept.
 const OUTPUT_MAX: usize = 1 << 20;
 
+/// How many seccomp filters a program may begin with, for the probe; set by `make`.
+const FILTERS: &str = "HIGHWATER_PROBE_FILTERS";
 /// In strict mode an allocator that gives memory back by the clock (jemalloc after 10 s, mimalloc after 10 ms) is killed
 /// or not by how long the program takes. There it keeps its memory, in every arm.
 const STRICT: &str = "strict";
@@ -163,6 +165,8 @@ fn command(workshop: &Workshop, arm: &Arm, file: &Path, program: &Program) -> Co
         .env("GUEST_PLUGINS", workshop.folder())
         .env("GUEST_GATES", workshop.path("gates"))
         .envs(arm.env.iter().copied())
+        // Where all of this runs under a filter (a container), so do the programs.
+        .envs(std::env::var_os(FILTERS).map(|count| (FILTERS, count)))
         .envs(trace_of(workshop, arm))
         .current_dir(workshop.folder())
         .process_group(0)

@@ -59,6 +59,30 @@ fn check(sanitizer: &str, name: &str) {
     assert_ne!(cause(&json), "mapping", "{json:#}");
 }
 
+/// What a launcher puts around a program is not known; what highwater runs under itself is.
+#[test]
+fn a_program_that_begins_under_a_filter_runs_without_the_probe_and_the_answer_says_why() {
+    if probe().is_none() {
+        return;
+    }
+    let source = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../probe/preload/tests/awkward/begins_confined.c"
+    );
+    let program = scratch().join("begins_confined");
+    let built = Command::new("gcc")
+        .args([source, "-o"])
+        .arg(&program)
+        .output();
+    assert!(built.unwrap().status.success());
+    let program = program.to_str().unwrap();
+    let json = explained(3, &[program, "stay"]);
+    let reason = json["probe_absent"].to_string();
+    assert!(reason.contains("seccomp filter"), "{json:#}");
+    let json = explained(3, &[program, "churn"]);
+    assert!(json["probe_absent"].is_null(), "{json:#}");
+}
+
 #[test]
 fn a_program_with_address_sanitizer_runs_without_the_probe() {
     check("address", "AddressSanitizer");

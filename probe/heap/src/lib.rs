@@ -51,7 +51,7 @@ pub use probe::{Block, Freed, Probe, Removed};
 pub use readable::is_range_readable;
 pub use regions::{Call, Mapped};
 pub use sampler::{Filter, count};
-pub use seccomp::{INSTRUCTIONS_MAX, Instruction, allows_the_probe, is_confined};
+pub use seccomp::{INSTRUCTIONS_MAX, Instruction, allows_the_probe, filters, is_confined};
 pub use settings::{Bytes, Settings};
 pub use start::{Home, start};
 pub use unwind::{Closing, Registers};

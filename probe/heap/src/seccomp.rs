@@ -32,10 +32,15 @@ const ARCHITECTURE: u32 = 0xc000_00b7;
 /// Signal sets of the kernel, bytes.
 const SET_BYTES: u64 = 8;
 
-/// True when this thread has a filter from before its program began, as in a container or a systemd unit: field
-/// `Seccomp` of proc(5). What the filter allows cannot be read. Opens, reads and closes a file, as the loader just
-/// did.
+/// True when this thread has a filter; of the start, one from before its program began, as in a container or a systemd
+/// unit.
 pub fn is_confined() -> bool {
+    filters() > 0
+}
+
+/// Filters of this thread: fields `Seccomp` and, from Linux 5.9 on, `Seccomp_filters` of proc(5); one where the kernel
+/// does not count them. What a filter allows cannot be read. Opens, reads and closes a file, as the loader just did.
+pub fn filters() -> u64 {
     let mut status = [0u8; 4096];
     // SAFETY: a path that ends with NUL, and a buffer of that length.
     let bytes = unsafe {
@@ -44,21 +49,24 @@ pub fn is_confined() -> bool {
             libc::O_RDONLY | libc::O_CLOEXEC,
         );
         if file < 0 {
-            return false;
+            return 0;
         }
         let bytes = libc::read(file, status.as_mut_ptr().cast(), status.len());
         libc::close(file);
         bytes
     };
-    has_filter(&status[..bytes.max(0) as usize])
+    count(&status[..bytes.max(0) as usize])
 }
 
-fn has_filter(status: &[u8]) -> bool {
-    let mut lines = status.split(|byte| *byte == b'\n');
-    lines.any(|line| {
-        line.strip_prefix(b"Seccomp:")
-            .is_some_and(|mode| mode.trim_ascii() != b"0")
-    })
+fn count(status: &[u8]) -> u64 {
+    let field = |name: &[u8]| {
+        let mut lines = status.split(|byte| *byte == b'\n');
+        let value = lines.find_map(|line| line.strip_prefix(name))?;
+        str::from_utf8(value.trim_ascii()).ok()?.parse().ok()
+    };
+    let is_confined = field(b"Seccomp:").is_some_and(|mode: u64| mode != 0);
+    let counted = field(b"Seccomp_filters:").unwrap_or(0);
+    counted.max(u64::from(is_confined))
 }
 
 /// A system call: number and arguments; those that are addresses are 0 here.
@@ -203,12 +211,13 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_is_read_from_the_status() {
-        assert!(has_filter(
-            b"Name:\tx\nNoNewPrivs:\t0\nSeccomp:\t2\nSeccomp_filters:\t1\n"
-        ));
-        assert!(!has_filter(b"Name:\tx\nSeccomp:\t0\nSeccomp_filters:\t0\n"));
-        assert!(!has_filter(b""));
+    fn filters_are_counted_in_the_status() {
+        let of = |fields: &str| count(format!("Name:\tx\nNoNewPrivs:\t0\n{fields}").as_bytes());
+        assert_eq!(of("Seccomp:\t2\nSeccomp_filters:\t3\n"), 3);
+        assert_eq!(of("Seccomp:\t0\nSeccomp_filters:\t0\n"), 0);
+        assert_eq!(of("Seccomp:\t2\n"), 1, "before Linux 5.9");
+        assert_eq!(of("Seccomp:\t1\nSeccomp_filters:\t0\n"), 1, "strict");
+        assert_eq!(of(""), 0);
     }
 
     #[test]

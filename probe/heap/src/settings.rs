@@ -29,6 +29,9 @@ pub struct Settings {
     /// `HIGHWATER_PROBE_PAIR`: what a malloc and its free lose to counting, picoseconds, as highwater measured it on
     /// this machine; 0 is unknown, and counting is then outside of the budget.
     pub pair_ps: u64,
+    /// `HIGHWATER_PROBE_FILTERS`: seccomp filters that the program may have from before its start. They are those of
+    /// who starts it, and so allow the probe's calls; further ones are not known.
+    pub filters: u64,
     /// `HIGHWATER_PROBE_SEED`: of the sampler; by default the clock.
     pub seed: Option<u64>,
 }
@@ -49,6 +52,7 @@ impl Default for Settings {
             mean_bytes: None,
             budget_ppm: BUDGET_PPM,
             pair_ps: 0,
+            filters: 0,
             seed: None,
         }
     }
@@ -76,6 +80,7 @@ impl Settings {
                 self.budget_ppm = percent_ppm(value).unwrap_or(self.budget_ppm)
             }
             b"HIGHWATER_PROBE_PAIR" => self.pair_ps = size(value).unwrap_or(0),
+            b"HIGHWATER_PROBE_FILTERS" => self.filters = size(value).unwrap_or(0),
             b"HIGHWATER_PROBE_SEED" => self.seed = size(value),
             _ => {}
         }
@@ -124,6 +129,7 @@ mod tests {
         assert_eq!(with("HIGHWATER_PROBE_BYTES", "exact").bytes, Bytes::Exact);
         assert_eq!(with("HIGHWATER_PROBE_SEED", "42").seed, Some(42));
         assert_eq!(with("HIGHWATER_PROBE_PAIR", "4200").pair_ps, 4_200);
+        assert_eq!(with("HIGHWATER_PROBE_FILTERS", "2").filters, 2);
     }
 
     #[test]

@@ -284,6 +284,16 @@ fn programs_that_confine_themselves() {
     }
 }
 
+#[test]
+fn programs_that_begin_confined() {
+    let Some(program) = compile("begins_confined.c", &[]) else {
+        return;
+    };
+    for allocator in allocators() {
+        ends_the_same(&program, &[], &allocator);
+    }
+}
+
 /// With room for all that is the program's, and with too little even for that. Over the C library's own allocator:
 /// others reserve more than a user may lock.
 #[test]

@@ -9,6 +9,8 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::proc::identity::probe_filters;
+
 /// The hidden word on highwater's command line that runs `pairs::time_pairs`.
 pub const WORD: &str = "time-pairs";
 /// Processes of each kind: the median counts, for each has its addresses elsewhere.
@@ -185,7 +187,8 @@ fn trial(
     // The budget of a moment's trial is nobody's.
     command
         .env("HIGHWATER_PROBE_BUDGET", "0")
-        .env("HIGHWATER_PROBE_BYTES", bytes);
+        .env("HIGHWATER_PROBE_BYTES", bytes)
+        .envs([probe_filters()]);
     match preload {
         Some(preload) => command.env("LD_PRELOAD", preload),
         None => command.env_remove("LD_PRELOAD"),

@@ -17,6 +17,8 @@ pub struct Identity {
     /// A bit for each signal with a handler, from the first on.
     pub caught: Option<u64>,
     pub threads: Option<u64>,
+    /// Seccomp filters; one where there are some and the kernel does not count them (before Linux 5.9).
+    pub filters: Option<u64>,
 }
 
 impl Identity {
@@ -38,6 +40,8 @@ pub fn parse_identity(text: &[u8]) -> Identity {
             b"State" => identity.state = value.first().copied(),
             b"SigCgt" => identity.caught = mask(value),
             b"Threads" => identity.threads = number(value),
+            b"Seccomp" => identity.filters = number(value).map(|mode| mode.min(1)),
+            b"Seccomp_filters" => identity.filters = number(value).max(identity.filters),
             _ => {}
         }
     }
@@ -61,6 +65,14 @@ fn mask(value: &[u8]) -> Option<u64> {
     u64::from_str_radix(str::from_utf8(value).ok()?, 16).ok()
 }
 
+/// The variable that tells the probe how many seccomp filters a program may begin with, and its value for programs that
+/// this process starts: its own, under which it makes the probe's system calls too.
+pub fn probe_filters() -> (&'static str, String) {
+    let status = std::fs::read("/proc/self/status").unwrap_or_default();
+    let filters = parse_identity(&status).filters.unwrap_or(0);
+    ("HIGHWATER_PROBE_FILTERS", filters.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,7 +80,7 @@ mod tests {
     #[test]
     fn the_effective_ids_and_the_innermost_pid() {
         let text = b"Name:\tjava\nState:\tS (sleeping)\nUid:\t0\t1000\t0\t0\nGid:\t0\t1001\t0\t0\nNStgid:\t29470\t1\n\
-            NSpid:\t29473\t4\nNSpgid:\t1\nThreads:\t21\nSigIgn:\t0000000001001000\nSigCgt:\t2000000181005ccf\n";
+            NSpid:\t29473\t4\nNSpgid:\t1\nThreads:\t21\nSigIgn:\t0000000001001000\nSigCgt:\t2000000181005ccf\nSeccomp:\t2\nSeccomp_filters:\t3\n";
         let found = parse_identity(text);
         let expected = Identity {
             user: Some(1000),
@@ -77,6 +89,7 @@ mod tests {
             state: Some(b'S'),
             caught: Some(0x2000_0001_8100_5ccf),
             threads: Some(21),
+            filters: Some(3),
         };
         assert_eq!(found, expected);
         assert_eq!(
@@ -91,5 +104,6 @@ mod tests {
         let odd = parse_identity(b"Uid:\t7\nNSpid:\tx\nSigCgt:\tzz\nState:\t\n");
         assert_eq!(odd, Identity::default());
         assert_eq!(odd.catches(10), None);
+        assert_eq!(parse_identity(b"Seccomp:\t2\n").filters, Some(1));
     }
 }

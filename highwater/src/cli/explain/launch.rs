@@ -20,6 +20,7 @@ use observe::fact::sanitizer::Sanitizer;
 use observe::overhead::pair::PairCost;
 use observe::overhead::{own, pair};
 use observe::proc::ProcRoot;
+use observe::proc::identity::probe_filters;
 
 /// Asks CPython, from 3.12 on, to give each Python function machine code of its own and to write its name to
 /// `/tmp/perf-PID.map`; nothing else reads it.
@@ -172,6 +173,7 @@ fn limit(start: &mut Command, budget_share: f64, pair: Option<PairCost>) {
             format!("{:.4}", 100.0 * budget_share),
         ),
         ("HIGHWATER_PROBE_PAIR", format!("{pair_ps:.0}")),
+        probe_filters(),
     ] {
         if std::env::var_os(name).is_none() {
             start.env(name, value);

@@ -16,6 +16,7 @@ use signal_hook::iterator::Signals;
 
 use crate::cli::explain::launch::{find_program, preload, probe_for};
 use observe::fact::program::read_program;
+use observe::proc::identity::probe_filters;
 
 /// Passed on to the program.
 const PASSED: &[i32] = &[SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT];
@@ -79,6 +80,7 @@ impl Subject {
             preload(&plan.library, std::env::var_os("LD_PRELOAD")),
         );
         start.env(trace_abi::RECORD_VARIABLE, trace);
+        start.envs([probe_filters()]);
         let name = &plan.command[0];
         let child = start
             .spawn()

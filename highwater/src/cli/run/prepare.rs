@@ -16,6 +16,7 @@ use experiment::file::{Arm, Experiment, SubjectKind, read_experiment};
 use experiment::preflight::program_of;
 use experiment::service::Preload;
 use observe::fact::program::read_program;
+use observe::proc::identity::probe_filters;
 
 /// A plan whose allocators are there.
 #[derive(Debug)]
@@ -158,6 +159,9 @@ impl Prepared {
             let preload = preloads.entry(arm.clone()).or_default();
             // The probe sees only calls that meet it before the allocator.
             let library = probe.as_ref().ok().cloned();
+            let filters = library.as_ref().map(|_| probe_filters());
+            let filters = filters.map(|(name, value)| (name.to_owned(), value));
+            preload.environment.extend(filters);
             preload.companions.splice(0..0, library);
         }
         preloads
