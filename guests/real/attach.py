@@ -103,6 +103,12 @@ class Attachments(threading.Thread):
         never = [] if enough(watched.values()) else [f"watched to the end: {watched}"]
         return self.faults + never
 
+    def shortfall(self):
+        """What is missing of the attachments that were asked for, in words: the program ended, or time was over."""
+        few = {command: self.attached(command) for command in ("explain", "stalls")}
+        few = [f"{command} {count}" for command, count in few.items() if count < self.times]
+        return f"fewer than {self.times} attachments: {', '.join(few)}" if few else ""
+
 
 def breakpoints(report):
     """How many a report says there were, of a process or of several."""

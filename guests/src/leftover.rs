@@ -97,7 +97,8 @@ fn read(file: &File, from: u64, bytes: usize) -> io::Result<Vec<u8>> {
     Ok(all)
 }
 
-/// Waits for orphans of this name that have ended: thousands of them would use up the process numbers of a small machine.
+/// Waits for orphans of this name that have ended: thousands of them would use up the process numbers of a small
+/// machine.
 pub fn reap(name: &str) {
     for task in std::fs::read_dir("/proc/self/task")
         .into_iter()
@@ -111,7 +112,8 @@ pub fn reap(name: &str) {
                 continue;
             }
             let pid = pid.parse().unwrap_or(0);
-            // SAFETY: only a child of this process is waited for, and no thread waits for orphans of this name by number.
+            // SAFETY: only a child of this process is waited for, and no thread waits for orphans of this name by
+            // number.
             unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
         }
     }

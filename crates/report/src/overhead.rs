@@ -114,10 +114,19 @@ fn memory(overhead: &Overhead) -> String {
     )
 }
 
-/// highwater stops no process; what the kernel does for it may make one wait.
+/// highwater stops no process: its runtime does, where that is allowed. What the kernel does may make one wait.
 fn stops(overhead: &Overhead) -> String {
     let longest = |times: Times| nanoseconds(times.longest_ns as f64);
-    let mut words = vec!["by nothing".to_owned()];
+    let pauses = overhead.pauses;
+    let mut words = vec![match pauses.count {
+        0 => "by nothing".to_owned(),
+        count => format!(
+            "{count} times by its runtime, which was asked what is in its heap (--allow-pause): {} in all, {} at the \
+             longest (measured)",
+            nanoseconds(pauses.total_ns as f64),
+            longest(pauses)
+        ),
+    }];
     let readings = overhead.map_readings;
     if readings.count > 0 {
         words.push(format!(
@@ -231,6 +240,7 @@ pub fn json(overhead: &Overhead) -> Value {
         "breakpoints": overhead.breakpoints,
         "map_readings": times(overhead.map_readings),
         "breakpoint_changes": times(overhead.breakpoint_changes),
+        "pauses": times(overhead.pauses),
         "own_cpu_s": overhead.own_cpu_s,
         "own_rss_peak_bytes": overhead.own_rss_peak_bytes,
         "budget_share": overhead.budget_share,
@@ -258,6 +268,17 @@ mod tests {
         for words in ["read 1 times, 2.00 ms", "by 1 calls, 30.0 ms"] {
             assert!(text.contains(words), "{text}");
         }
+    }
+
+    #[test]
+    fn a_runtime_that_stopped_the_program_is_said() {
+        let mut overhead = Overhead::default();
+        overhead.pauses.add(400_000_000);
+        overhead.pauses.add(100_000_000);
+        let text = text(&overhead, 400);
+        assert!(text.contains("2 times by its runtime"), "{text}");
+        assert!(text.contains("500 ms in all, 400 ms"), "{text}");
+        assert!(!text.contains("by nothing"), "{text}");
         let json = json(&overhead);
         assert_eq!(json["breakpoint_changes"]["longest_ns"], 30_000_000);
         assert!(

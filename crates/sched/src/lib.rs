@@ -26,6 +26,7 @@ pub mod gap;
 pub mod golang;
 pub mod names;
 pub mod open_files;
+mod otlp;
 pub mod pace;
 pub mod places;
 pub mod quota;

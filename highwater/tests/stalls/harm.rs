@@ -179,6 +179,46 @@ fn a_span_that_costs_more_than_the_budget_comes_off_and_the_watch_goes_on() {
     assert_eq!(busy.end(), ("done 0 0".to_string(), Some(7)));
 }
 
+/// The address to which a call returns is the program's: a span that has begun may never end.
+#[test]
+fn a_function_that_is_left_by_a_throw_a_jump_or_a_switch_is_left_as_without_a_span() {
+    const LEFT: &str = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/explain/subjects/left.cpp"
+    );
+    if !may_probe() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("left");
+    let built = Command::new("g++")
+        .args(["-O1", LEFT, "-o"])
+        .arg(&program)
+        .output();
+    if !built.is_ok_and(|output| output.status.success()) {
+        return skipped("g++ is missing");
+    }
+    for way in ["throw", "jump", "switch"] {
+        let start = || {
+            let mut command = Command::new(&program);
+            command.args([way, "2000"]).stdout(Stdio::piped());
+            command.spawn().unwrap()
+        };
+        let alone = start().wait_with_output().unwrap();
+        let watched = start();
+        let words = ["stalls", "--json", "--mode", "ebpf", "--span", "mi_malloc"];
+        let mut watch = Command::new(highwater());
+        watch.args(words).args(["--duration", "3s", "--pid"]);
+        let found = watch.arg(watched.id().to_string()).output().unwrap();
+        let watched = watched.wait_with_output().unwrap();
+        assert_eq!(watched, alone, "{way}");
+        assert!(alone.status.success(), "{way}: {alone:?}");
+        let found: Value = serde_json::from_slice(&found.stdout).unwrap();
+        let uprobes = item(&found["overhead"], "uprobes of --span");
+        assert!(uprobes["events"].as_u64() > Some(1_000), "{way}: {uprobes}");
+    }
+}
+
 /// perf records each switch of a thread, and that costs the thread something.
 #[test]
 fn what_perf_records_is_counted_and_held_against_the_budget() {

@@ -121,4 +121,29 @@ mod tests {
         assert_eq!(by_function("__msan_init"), Some(Sanitizer::Memory));
         assert_eq!(by_function("__asan_init_v4"), None);
     }
+
+    /// As clang links them: the runtime is in the program, also where its symbol table is stripped.
+    #[test]
+    fn a_program_with_the_runtime_inside_is_recognised() {
+        let folder = tempfile::tempdir().unwrap();
+        for (_, function, sanitizer) in MARKS {
+            let source = folder.path().join("with.c");
+            let text = format!("void {function}(void) {{}}\nint main(void) {{ return 0; }}\n");
+            std::fs::write(&source, text).unwrap();
+            for flag in ["-rdynamic", "-O1"] {
+                let program = folder.path().join("with");
+                let mut compile = std::process::Command::new("cc");
+                let built = compile
+                    .arg(flag)
+                    .arg(&source)
+                    .arg("-o")
+                    .arg(&program)
+                    .status();
+                if !built.is_ok_and(|status| status.success()) {
+                    return testkit::skipped("no C compiler");
+                }
+                assert_eq!(read_sanitizer(&program, &[]), Some(sanitizer), "{function}");
+            }
+        }
+    }
 }

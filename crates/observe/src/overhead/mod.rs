@@ -140,6 +140,8 @@ pub struct Overhead {
     /// Calls that put breakpoints into it or took them out: in a part of each, an mmap, a page fault or a fork may
     /// wait.
     pub breakpoint_changes: Times,
+    /// Its runtime stopped it for what it was asked (`--allow-pause`).
+    pub pauses: Times,
     pub own_cpu_s: f64,
     pub own_rss_peak_bytes: u64,
     pub budget_share: f64,

@@ -9,7 +9,7 @@ use bpf::timed::Taken;
 use bpf::uprobes::changes;
 use bpf::uprobes::hits::Hits;
 use observe::overhead::bucket::Bucket;
-use observe::overhead::{Basis, Item, KERNEL_BYTES_MAX, Overhead, StopCause, Stopped, own};
+use observe::overhead::{Basis, Item, KERNEL_BYTES_MAX, Overhead, StopCause, Stopped, Times, own};
 
 /// From one reading of the counts to the next; a budget of some seconds bears it.
 const CHECKED_NS: u64 = 200_000_000;
@@ -244,6 +244,7 @@ impl Watch {
             unmeasured: self.unmeasured(),
             breakpoints: self.breakpoints(),
             breakpoint_changes: changes::of(self.pid),
+            pauses: Times::default(),
             kernel_bytes: fdinfo::kernel_bytes().max(costs.kernel_bytes),
             own_cpu_s: own::cpu_s(),
             own_rss_peak_bytes: own::rss_peak_bytes(),

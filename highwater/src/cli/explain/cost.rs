@@ -61,6 +61,7 @@ pub fn overhead(
         breakpoints: traps.map_or(0, |traps| traps.places as u64),
         map_readings: tracked.reader.map_readings,
         breakpoint_changes: changes::of(tracked.reader.member.pid as u32),
+        pauses: tracked.heaps.pauses(),
         own_cpu_s: own::cpu_s(),
         own_rss_peak_bytes: own::rss_peak_bytes(),
         budget_share,

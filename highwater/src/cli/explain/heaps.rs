@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use memory::managed::{HeapHistory, ManagedGrowth};
 use observe::clock::read_ns;
+use observe::overhead::Times;
 use runtimes::{Error, Limits, ManagedHeap, Touch};
 use rustix::time::ClockId;
 
@@ -37,6 +38,8 @@ pub struct Heaps {
     next: Option<Instant>,
     /// Runtimes that could not be opened, in words.
     problems: Vec<String>,
+    /// How often a runtime stopped the program, and for how long.
+    pauses: Times,
 }
 
 struct Heap {
@@ -110,6 +113,18 @@ impl Heaps {
             .collect()
     }
 
+    /// After an exec: other heaps, and what was done to the process so far.
+    pub fn renewed(&self) -> Heaps {
+        Heaps {
+            pauses: self.pauses,
+            ..Heaps::default()
+        }
+    }
+
+    pub fn pauses(&self) -> Times {
+        self.pauses
+    }
+
     /// Takes the snapshots that are due. `at_s`: since the observation began. How long no heap is to be read now.
     pub fn read_due(&mut self, at_s: f64, plan: &Plan) -> Duration {
         if !self.is_due() {
@@ -150,6 +165,7 @@ impl Heaps {
             growth.holders = most.reader.holders(&types, &plan.holder_limits());
             let search = most.reader.last_search();
             growth.paused_s += search.paused.as_secs_f64();
+            add(&mut self.pauses, search.paused);
             growth.missing.extend(search.missing);
         }
         growth
@@ -211,6 +227,9 @@ impl Heaps {
             let paused = taken
                 .as_ref()
                 .map_or(asked.elapsed(), |snapshot| snapshot.cost.paused);
+            if heap.pauses(plan) {
+                add(&mut self.pauses, paused);
+            }
             let now = Instant::now();
             heap.rests_until = Some(now + paused * LAST_PAUSE_REST);
             let next = now + paused * PAUSE_REST;
@@ -244,6 +263,12 @@ impl Heap {
     /// Whether a snapshot stops the program.
     fn pauses(&self, plan: &Plan) -> bool {
         self.reader.touch() == Touch::Pauses && !plan.pause.is_zero()
+    }
+}
+
+fn add(pauses: &mut Times, paused: Duration) {
+    if !paused.is_zero() {
+        pauses.add(paused.as_nanos() as u64);
     }
 }
 

@@ -116,7 +116,7 @@ impl Tracked {
             self.pointed.clear();
             self.survey = None;
             self.spent = Spent::default();
-            self.heaps = Heaps::default();
+            self.heaps = self.heaps.renewed();
             self.has_stopped = false;
             self.begin_s = at_s;
             self.command = self.reader.command();

@@ -55,7 +55,7 @@ fn lines(trace: &Trace, watched: &Watched) -> Vec<String> {
     if !watched.is_taken {
         return vec![
             "nothing was recorded: the program never loaded the recorder. It may be static, clear LD_PRELOAD, \
-             or run as another user"
+             run as another user, or under a seccomp filter that highwater does not have"
                 .to_owned(),
         ];
     }

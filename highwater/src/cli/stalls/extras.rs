@@ -23,7 +23,7 @@ use stalls::naming::{NamedFinding, Names};
 use stalls::pieces::{Keep, Label, Piece};
 use stalls::request::{Attributed, Request};
 
-/// Largest file of requests: JSON takes ten times the memory of its text.
+/// Largest file of requests.
 const REQUESTS_BYTES_MAX: u64 = 128 << 20;
 
 /// Where to write what, and from what.
