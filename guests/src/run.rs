@@ -24,7 +24,7 @@ const LEFT_MAX: Duration = Duration::from_millis(500);
 /// Most of an output that is kept.
 const OUTPUT_MAX: usize = 1 << 20;
 
-/// How many seccomp filters a program may begin with, for the probe; set by `make`.
+/// How many seccomp filters a program may start with, for the probe; set by `make`.
 const FILTERS: &str = "HIGHWATER_PROBE_FILTERS";
 /// In strict mode an allocator that gives memory back by the clock (jemalloc after 10 s, mimalloc after 10 ms) is killed
 /// or not by how long the program takes. There it keeps its memory, in every arm.

@@ -268,6 +268,12 @@ mod tests {
         for words in ["read 1 times, 2.00 ms", "by 1 calls, 30.0 ms"] {
             assert!(text.contains(words), "{text}");
         }
+        let json = json(&overhead);
+        assert_eq!(json["breakpoint_changes"]["longest_ns"], 30_000_000);
+        assert!(
+            json.get("stopped_ns").is_none(),
+            "no constant beside measurements"
+        );
     }
 
     #[test]
@@ -279,12 +285,6 @@ mod tests {
         assert!(text.contains("2 times by its runtime"), "{text}");
         assert!(text.contains("500 ms in all, 400 ms"), "{text}");
         assert!(!text.contains("by nothing"), "{text}");
-        let json = json(&overhead);
-        assert_eq!(json["breakpoint_changes"]["longest_ns"], 30_000_000);
-        assert!(
-            json.get("stopped_ns").is_none(),
-            "no constant beside measurements"
-        );
     }
 
     #[test]

@@ -161,11 +161,11 @@ mod tests {
             {"name":{"startTimeUnixNano":1001,"endTimeUnixNano":1002.5},
              "startTimeUnixNano":1003,"endTimeUnixNano":1004}"#;
         let found = spans(text, 1_000, 9).unwrap();
-        let of: Vec<_> = found.iter().map(|r| (&*r.name, r.start_ns, r.end_ns));
-        assert_eq!(
-            of.collect::<Vec<_>>(),
-            [("http.request", 100, 900), ("", 3, 4)]
-        );
+        let of = found
+            .iter()
+            .map(|span| (&*span.name, span.start_ns, span.end_ns));
+        let of: Vec<_> = of.collect();
+        assert_eq!(of, [("http.request", 100, 900), ("", 3, 4)]);
     }
 
     #[test]

@@ -61,15 +61,15 @@ fn check(sanitizer: &str, name: &str) {
 
 /// What a launcher puts around a program is not known; what highwater runs under itself is.
 #[test]
-fn a_program_that_begins_under_a_filter_runs_without_the_probe_and_the_answer_says_why() {
+fn a_program_that_starts_under_a_filter_runs_without_the_probe_and_the_answer_says_why() {
     if probe().is_none() {
         return;
     }
     let source = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../probe/preload/tests/awkward/begins_confined.c"
+        "/../probe/preload/tests/awkward/starts_confined.c"
     );
-    let program = scratch().join("begins_confined");
+    let program = scratch().join("starts_confined");
     let built = Command::new("gcc")
         .args([source, "-o"])
         .arg(&program)

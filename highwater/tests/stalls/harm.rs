@@ -201,14 +201,14 @@ fn a_function_that_is_left_by_a_throw_a_jump_or_a_switch_is_left_as_without_a_sp
     for way in ["throw", "jump", "switch"] {
         let start = || {
             let mut command = Command::new(&program);
-            command.args([way, "2000"]).stdout(Stdio::piped());
+            command.args([way, "1000"]).stdout(Stdio::piped());
             command.spawn().unwrap()
         };
         let alone = start().wait_with_output().unwrap();
         let watched = start();
         let words = ["stalls", "--json", "--mode", "ebpf", "--span", "mi_malloc"];
         let mut watch = Command::new(highwater());
-        watch.args(words).args(["--duration", "3s", "--pid"]);
+        watch.args(words).args(["--duration", "1500ms", "--pid"]);
         let found = watch.arg(watched.id().to_string()).output().unwrap();
         let watched = watched.wait_with_output().unwrap();
         assert_eq!(watched, alone, "{way}");

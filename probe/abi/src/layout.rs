@@ -73,8 +73,8 @@ pub mod off_reason {
     pub const SECCOMP: u32 = 6;
     /// It was loaded to record calls into a trace (`highwater record`), here or in another process of the program.
     pub const RECORDING: u32 = 7;
-    /// The program began under a seccomp filter of which is not known whether it allows the probe's system calls.
-    pub const BEGAN_CONFINED: u32 = 8;
+    /// The program was started under a seccomp filter of which is not known whether it allows the probe's system calls.
+    pub const STARTED_CONFINED: u32 = 8;
 }
 
 /// How live bytes are counted.

@@ -179,7 +179,7 @@ unsafe fn start() -> u32 {
         // A launcher, a unit of systemd's: some filters end a process for one call of ours.
         if heap::filters() > settings.filters {
             Calls::forbid();
-            return off_reason::BEGAN_CONFINED;
+            return off_reason::STARTED_CONFINED;
         }
         next::let_others_resolve();
         if let Some(path) = variable(trace_abi::RECORD_VARIABLE.as_bytes()) {

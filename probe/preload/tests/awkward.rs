@@ -285,8 +285,8 @@ fn programs_that_confine_themselves() {
 }
 
 #[test]
-fn programs_that_begin_confined() {
-    let Some(program) = compile("begins_confined.c", &[]) else {
+fn programs_that_start_confined() {
+    let Some(program) = compile("starts_confined.c", &[]) else {
         return;
     };
     for allocator in allocators() {

@@ -190,7 +190,7 @@ pub fn off_words(reason: u32) -> &'static str {
         off_reason::SECCOMP => {
             "the program confined itself with seccomp, and a system call of the probe's would have ended it"
         }
-        off_reason::BEGAN_CONFINED => {
+        off_reason::STARTED_CONFINED => {
             "the program was started under a seccomp filter that highwater does not have itself: whether it allows the \
              probe's system calls is not known (HIGHWATER_PROBE_FILTERS says how many filters do)"
         }

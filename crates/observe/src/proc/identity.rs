@@ -65,8 +65,8 @@ fn mask(value: &[u8]) -> Option<u64> {
     u64::from_str_radix(str::from_utf8(value).ok()?, 16).ok()
 }
 
-/// The variable that tells the probe how many seccomp filters a program may begin with, and its value for programs that
-/// this process starts: its own, under which it makes the probe's system calls too.
+/// The variable that tells the probe how many seccomp filters a program may start with, and its value for programs
+/// that this process starts: its own, under which it makes the probe's system calls too.
 pub fn probe_filters() -> (&'static str, String) {
     let status = std::fs::read("/proc/self/status").unwrap_or_default();
     let filters = parse_identity(&status).filters.unwrap_or(0);

@@ -34,7 +34,7 @@ static void confine(unsigned call) {
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) _exit(91);
 }
 
-static void begin_again(unsigned call, char *word) {
+static void start_again(unsigned call, char *word) {
     char self[] = "/proc/self/exe", *arguments[] = {self, word, NULL};
     confine(call);
     execv(self, arguments);
@@ -46,7 +46,7 @@ int main(int count, char **words) {
         SYS_gettid, SYS_getpid, SYS_tgkill, SYS_rt_sigprocmask, SYS_prctl, SYS_clock_gettime, SYS_nanosleep,
         SYS_munlock, SYS_mincore, SYS_madvise,
     };
-    if (count > 1 && !strcmp(words[1], "stay")) begin_again(9999, "churn");
+    if (count > 1 && !strcmp(words[1], "stay")) start_again(9999, "churn");
     if (count > 1) {
         // Slowly: with "stay" somebody watches.
         struct timespec pause = {0, 2000000};
@@ -60,7 +60,7 @@ int main(int count, char **words) {
     for (unsigned each = 0; each < sizeof calls / sizeof *calls; each++) {
         int status = 0;
         pid_t child = fork();
-        if (child == 0) begin_again(calls[each], "at_once");
+        if (child == 0) start_again(calls[each], "at_once");
         waitpid(child, &status, 0);
         printf("without call %u: %s %d\n", calls[each], WIFSIGNALED(status) ? "signal" : "code",
                WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
