@@ -2,12 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
 use bpf::allowed::Allowed;
+use rustix::event::{PollFd, PollFlags, poll};
 use testkit::skipped;
 
 use super::{Answers, Told};
@@ -36,9 +38,10 @@ fn answers() -> Option<Answers> {
     }
 }
 
-/// Takes a request after some time, and answers it in two pieces after some more.
-fn serve(stream: &mut (impl Read + Write), queued: Duration) {
+/// Takes a request some time after its arrival, and answers it in two pieces after some more.
+fn serve(stream: &mut (impl Read + Write + AsFd), queued: Duration) {
     let mut request = [0; 16];
+    poll(&mut [PollFd::new(stream, PollFlags::IN)], None).unwrap();
     sleep(queued);
     let length = stream.read(&mut request).unwrap();
     assert!(length > 0);
