@@ -16,6 +16,7 @@ pub mod cpython;
 mod error;
 pub mod go;
 pub mod jvm;
+mod memory;
 mod names;
 pub mod node;
 mod snapshot;

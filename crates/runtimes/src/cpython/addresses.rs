@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::hash::AddressHash;
+use crate::memory::hash::AddressHash;
 
 const BLOCK_BITS: u32 = 13;
 const WORDS: usize = 1 << (BLOCK_BITS - 3 - 6);

@@ -3,7 +3,7 @@
 use observe::fact::memory::Memory;
 
 use super::layout::{DICT_KEYS, DICT_VALUES, Layout};
-use super::pages::Pages;
+use crate::memory::pages::Pages;
 
 /// The largest table that is believed.
 const LOG2_SIZE_MAX: u8 = 40;

@@ -12,9 +12,9 @@ use super::layout::{
     OBJECT_BYTES, REFERENCES, SET_MASK, SET_TABLE, SIZE, TYPE,
 };
 use super::objects::ADDRESS_MAX;
-use super::pages::{FRESH_WORDS_MIN, Pages};
-use super::source::Source;
 use super::types::{Kind, TypeInfo, Types};
+use crate::memory::pages::{FRESH_WORDS_MIN, Pages};
+use crate::memory::source::Source;
 
 /// Reference counts above are no counts. The immortal objects of 3.12 have about 2^32.
 const REFERENCES_MAX: u64 = 1 << 40;

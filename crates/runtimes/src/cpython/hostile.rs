@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use observe::fact::memory::{Made, Memory};
 
 use super::addresses::AddressSet;
-use super::areas::Areas;
 use super::find::Runtime;
 use super::heap::Heap;
 use super::holders::holders;
@@ -15,8 +14,9 @@ use super::layout::{
     TP_BASICSIZE, TP_FLAGS, TP_ITEMSIZE, TP_NAME, TYPE, TYPE_SUBCLASS, Version,
 };
 use super::snapshot_of;
-use super::source::Source;
 use super::walk;
+use crate::memory::areas::Areas;
+use crate::memory::source::Source;
 
 const START: u64 = 0x10_0000;
 const BYTES: u64 = 1 << 20;

@@ -13,12 +13,10 @@
 //! an end, a deadline and a limit on memory.
 
 mod addresses;
-mod areas;
 mod census;
 mod describe;
 mod dict;
 mod frames;
-mod hash;
 mod heap;
 mod holders;
 #[cfg(test)]
@@ -26,12 +24,10 @@ mod hostile;
 mod interpreters;
 mod names;
 mod objects;
-mod pages;
 mod path;
 mod pools;
 mod reach;
 mod size;
-mod source;
 mod types;
 mod users;
 mod walk;
@@ -46,15 +42,15 @@ use observe::fact::memory::{Memory, ProcessMemory};
 use observe::proc::pagemap::Pagemap;
 use symbols::python::{find, layout, text};
 
+use crate::memory::areas::Areas;
+use crate::memory::source::{PageStates, Source};
 use crate::{
     Cost, Error, HeapSize, Holder, Kept, Language, Limits, ManagedHeap, Snapshot, Touch, TypeCount,
 };
-use areas::Areas;
 use census::Census;
 use find::Runtime;
 use heap::Heap;
 use interpreters::Interpreter;
-use source::{PageStates, Source};
 
 /// Of the memory that may be used, one part in so many is for what was read of the process.
 const CACHE_PART: usize = 4;

@@ -9,7 +9,7 @@ use observe::proc::pagemap::{PAGE_BYTES, PageState};
 use super::heap::Heap;
 use super::layout::GC_HEAD_BYTES;
 use super::size;
-use super::source::Source;
+use crate::memory::source::Source;
 
 /// `struct pool_header`.
 const HEADER_BYTES: u64 = 48;
@@ -272,7 +272,7 @@ mod tests {
             at: 0x10_0000,
             bytes: vec![0; 1 << 20],
         };
-        let source = Source::new(&made, crate::cpython::areas::Areas::default(), None);
+        let source = Source::new(&made, crate::memory::areas::Areas::default(), None);
         let mut probe = Probe::new(&source, 16_384);
         assert!(!probe.is_pool(0x10_0000) && !probe.is_pool(u64::MAX - 0x3fff));
     }

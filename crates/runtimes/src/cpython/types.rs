@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use observe::fact::memory::Memory;
 
-use super::hash::AddressHash;
 use super::layout::{
     BYTES_SUBCLASS, DICT_SUBCLASS, HAVE_GC, HEAPTYPE, INT_SUBCLASS, LIST_SUBCLASS, OBJECT_BYTES,
     READY, STR_SUBCLASS, TP_BASE, TP_BASICSIZE, TP_DICTOFFSET, TP_FLAGS, TP_ITEMSIZE, TP_NAME,
     TUPLE_SUBCLASS, TYPE, TYPE_BYTES, TYPE_SUBCLASS,
 };
 use super::objects::TYPES_MAX;
-use super::pages::Pages;
+use crate::memory::hash::AddressHash;
+use crate::memory::pages::Pages;
 
 /// Types of types of types, and bases of bases, that are followed.
 const CHAIN_MAX: usize = 64;

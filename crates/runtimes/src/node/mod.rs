@@ -1,11 +1,15 @@
-//! The heap of a running Node.js (18 to 24), through its inspector.
+//! The heap of a running Node.js (18 to 24): its objects from outside, its allocation sites through its inspector.
 //!
 //! ```text
+//! every snapshot   /proc/PID/mem --> types and holders, while the program goes on ([`outside`])
+//! where a pause is allowed:
 //! first snapshot   SIGUSR1 --> inspector on 127.0.0.1 --> sizes, start of V8's sampling heap profiler
 //! later snapshots                                     --> sizes, sites (one full collection)
-//!                                                     --> types, where the pause of a heap snapshot is allowed
+//!                                                     --> types by a heap snapshot, only if outside they failed
 //! the end          sampling ends, the inspector is closed if SIGUSR1 had opened it
 //! ```
+//!
+//! Without an allowed pause the inspector is not touched, and there are no sites.
 //!
 //! An inspector that SIGUSR1 opened is closed after failures as well, and closes itself if highwater is killed.
 //!
@@ -16,6 +20,7 @@ mod graph;
 mod holders;
 mod inspector;
 mod options;
+mod outside;
 mod parser;
 mod process;
 mod queue;
@@ -27,6 +32,7 @@ mod size;
 mod sockets;
 mod tokens;
 mod types;
+mod unpaused;
 mod wire;
 
 use std::time::{Duration, Instant};
@@ -37,6 +43,7 @@ use serde_json::json;
 use crate::{Error, HeapSize, Holder, Language, Limits, ManagedHeap, Snapshot, Touch};
 use graph::Graph;
 use inspector::{Inspector, Way};
+use outside::Outside;
 use parser::{Parser, Unusable};
 use session::Session;
 
@@ -64,8 +71,10 @@ pub struct Node {
     sampled_from: Option<u64>,
     /// What a full collection took for each MiB, the longest so far.
     collection_per_mib: Option<Duration>,
-    /// Of the last heap snapshot.
+    /// Of the last snapshot that had types.
     graph: Option<Graph>,
+    /// Opened by the first snapshot.
+    outside: Option<Outside>,
 }
 
 /// A reader for the process; `None` where it is not Node.js. Opening only reads.
@@ -81,6 +90,7 @@ pub fn open(pid: u32) -> Option<Result<Node, Error>> {
         sampled_from: None,
         collection_per_mib: None,
         graph: None,
+        outside: None,
     }))
 }
 
@@ -168,6 +178,16 @@ impl Node {
         limits: &Limits,
         until: Instant,
     ) -> Result<(), Error> {
+        match self.read_outside(limits, until) {
+            Ok(graph) => {
+                snapshot.types = types::count(&graph);
+                self.graph = Some(graph);
+                return Ok(());
+            }
+            Err(why) => snapshot
+                .missing
+                .push(format!("objects by type, from outside: {why}")),
+        }
         let allowed = limits.pause.saturating_sub(snapshot.cost.paused);
         if let Some(why) = self.no_heap_snapshot(size, allowed, until) {
             snapshot.missing.push(why);
@@ -330,14 +350,13 @@ impl ManagedHeap for Node {
 
     fn snapshot(&mut self, limits: &Limits) -> Result<Snapshot, Error> {
         let begin = Instant::now();
-        if limits.pause < PAUSE_LEAST {
-            return Err(Error::Pause {
-                about: PAUSE_LEAST,
-                allowed: limits.pause,
-            });
-        }
-        let read = self.read(limits, begin + limits.time);
-        if read.is_err() {
+        let until = begin + limits.time;
+        let may_stop = limits.pause >= PAUSE_LEAST;
+        let read = match may_stop {
+            true => self.read(limits, until),
+            false => self.read_only(limits, until),
+        };
+        if may_stop && read.is_err() {
             self.sampled_from = None;
             // What stays open is reported by `finish`.
             let _ = self.inspector.close();
@@ -347,7 +366,7 @@ impl ManagedHeap for Node {
         Ok(snapshot)
     }
 
-    /// From the last heap snapshot: no further pause.
+    /// From the last snapshot: no further pause.
     fn holders(&mut self, types: &[String], _: &Limits) -> Vec<Holder> {
         self.graph
             .as_ref()

@@ -73,6 +73,8 @@ fn a_heap_snapshot_that_would_not_end_in_time_is_not_started() {
     let mut reader = program.reader();
     let short = Limits {
         time: Duration::from_millis(1500),
+        // Too little to read the objects from outside.
+        bytes: 1 << 20,
         ..limits(TYPES)
     };
     let snapshot = reader.snapshot(&short).expect("a snapshot");
@@ -147,9 +149,7 @@ fn without_a_pause_a_service_on_the_port_hears_nothing() {
     };
     let mut reader = program.reader();
     assert!(reader.warning().is_some());
-    reader
-        .snapshot(&limits(Duration::ZERO))
-        .expect_err("a refusal");
+    reader.snapshot(&limits(Duration::ZERO)).expect("types");
     reader.finish().expect("nothing was opened");
     assert_undisturbed(&stop(program));
 }

@@ -99,11 +99,13 @@ pub struct CodeLayout {
     pub inlining: usize,
 }
 
-/// The numbers of a file by their names, without `v8dbg_`.
-struct Numbers(BTreeMap<String, i32>);
+/// What V8 publishes of its objects: the numbers of a file by their names, without `v8dbg_`.
+#[derive(Debug, Clone)]
+pub struct Numbers(BTreeMap<String, i32>);
 
 impl Numbers {
-    fn read(path: &Path) -> Option<Numbers> {
+    /// `None`: there is no V8 in the file, or one that describes nothing.
+    pub fn read(path: &Path) -> Option<Numbers> {
         const VERSION: &str = "_ZN2v88internal7Version6";
         /// Node has some 500.
         const NUMBERS_MAX: usize = 4_096;
@@ -130,34 +132,45 @@ impl Numbers {
         (!numbers.is_empty()).then_some(Numbers(numbers))
     }
 
+    /// Without compressed pointers: small numbers are in the upper half of a word of eight bytes.
+    pub fn has_whole_words(&self) -> bool {
+        let sizes = [("TaggedSize", 8), ("SmiShiftSize", 31)];
+        let is_it = |(name, size): &(&str, u64)| self.get(name).is_none_or(|is| is == *size);
+        sizes.iter().all(is_it)
+    }
+
     fn signed(&self, name: &str) -> Option<i64> {
         self.0.get(name).map(|number| i64::from(*number))
     }
 
-    fn get(&self, name: &str) -> Option<u64> {
+    /// `None`: there is none of this name, or it is below zero.
+    pub fn get(&self, name: &str) -> Option<u64> {
         self.0
             .get(name)
             .and_then(|number| u64::try_from(*number).ok())
     }
 
-    fn index(&self, name: &str) -> Option<usize> {
+    /// The same, as an index.
+    pub fn index(&self, name: &str) -> Option<usize> {
         self.get(name)
             .and_then(|number| usize::try_from(number).ok())
     }
 
-    fn instance_type(&self, name: &str) -> Option<u16> {
+    /// The same, as a type of objects (`MAP_TYPE`).
+    pub fn instance_type(&self, name: &str) -> Option<u16> {
         self.get(name).and_then(|number| u16::try_from(number).ok())
     }
 
     /// The offset of a field. Its type is a part of the symbol's name, and differs between versions.
-    fn field(&self, class: &str, field: &str) -> Option<u64> {
+    pub fn field(&self, class: &str, field: &str) -> Option<u64> {
         let start = format!("class_{class}__{field}__");
         let (name, number) = self.0.range(start.clone()..).next()?;
         name.starts_with(&start)
             .then(|| u64::try_from(*number).ok())?
     }
 
-    fn version(&self) -> Option<(i32, i32)> {
+    /// Of V8: 11.3.
+    pub fn version(&self) -> Option<(i32, i32)> {
         let part = |name: &str| self.0.get(name).copied();
         Some((part("major_E")?, part("minor_E")?))
     }
@@ -166,12 +179,12 @@ impl Numbers {
 impl Layout {
     /// `None`: there is no V8 in the file, or one that describes itself in another way.
     pub fn read(path: &Path) -> Option<Layout> {
-        let numbers = Numbers::read(path)?;
+        Layout::of(&Numbers::read(path)?)
+    }
+
+    pub fn of(numbers: &Numbers) -> Option<Layout> {
         let version = numbers.version()?;
-        // Without compressed pointers, small numbers are in the upper half of a word.
-        let sizes = [("TaggedSize", 8), ("SmiShiftSize", 31)];
-        let is_other = |(name, size): &(&str, u64)| numbers.get(name).is_some_and(|is| is != *size);
-        if sizes.iter().any(is_other) {
+        if !numbers.has_whole_words() {
             return None;
         }
         let name = numbers.field("SharedFunctionInfo", "name_or_scope_info")?;
@@ -180,7 +193,7 @@ impl Layout {
             .iter()
             .filter_map(|field| numbers.field("SharedFunctionInfo", field));
         Some(Layout {
-            frame: FrameLayout::of(&numbers)?,
+            frame: FrameLayout::of(numbers)?,
             instance_type: numbers.field("Map", "instance_type")?,
             shared_of_function: numbers.field("JSFunction", "shared")?,
             shared: SharedLayout {
@@ -196,10 +209,10 @@ impl Layout {
                 first: numbers.index("scopeinfo_idx_first_vars")?,
                 positions: (version >= FIXED_POSITIONS).then_some(3),
             },
-            string: StringLayout::of(&numbers)?,
+            string: StringLayout::of(numbers)?,
             script_name: numbers.field("Script", "name")?,
             script_source: numbers.field("Script", "source")?,
-            code: CodeLayout::of(&numbers, version).filter(|_| version < UNKNOWN),
+            code: CodeLayout::of(numbers, version).filter(|_| version < UNKNOWN),
         })
     }
 }

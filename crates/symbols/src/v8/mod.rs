@@ -21,7 +21,9 @@ mod layout;
 mod shared;
 mod walk;
 
-pub use functions::named;
+pub use functions::{Function, named};
+pub use layout::Numbers;
+pub use shared::Functions;
 pub use walk::{Mapped, V8};
 
 /// Set in an address of a stack that is a function of JavaScript and not code.

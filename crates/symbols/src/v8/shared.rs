@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::functions::{Function, address_of};
 use super::heap::{Heap, pointer, small};
+use super::layout::{Layout, Numbers};
+use crate::memory::Memory;
 
 const NAME_LETTERS: usize = 256;
 const FILE_LETTERS: usize = 1_024;
@@ -111,6 +113,27 @@ impl Shared {
             };
             kept -= self.lines.remove(&one).as_ref().map_or(0, count);
         }
+    }
+}
+
+/// The functions of one process, read one by one.
+pub struct Functions {
+    heap: Heap,
+    shared: Shared,
+}
+
+impl Functions {
+    /// `None`: this V8 describes its functions in another way.
+    pub fn of(pid: u32, numbers: &Numbers) -> Option<Functions> {
+        Some(Functions {
+            heap: Heap::new(Memory { pid }, Layout::of(numbers)?),
+            shared: Shared::new(),
+        })
+    }
+
+    /// The function that a word points to (a SharedFunctionInfo).
+    pub fn read(&mut self, word: u64) -> Option<Function> {
+        self.shared.read(&self.heap, word)
     }
 }
 

@@ -266,8 +266,8 @@ impl Memory for Pages<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpython::areas::Areas;
-    use crate::cpython::source::PageStates;
+    use crate::memory::areas::Areas;
+    use crate::memory::source::PageStates;
     use observe::fact::memory::Made;
     use std::cell::RefCell;
     use std::time::Duration;

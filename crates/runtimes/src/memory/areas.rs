@@ -44,6 +44,12 @@ impl Areas {
         self.at(address).is_some_and(|(_, area)| area.is_anonymous)
     }
 
+    /// The same, where the program may write.
+    pub fn is_writable_anonymous(&self, address: u64) -> bool {
+        let area = self.at(address);
+        area.is_some_and(|(_, area)| area.is_anonymous && area.is_writable)
+    }
+
     /// Whether a range lies in areas next to each other that the program may write.
     pub fn holds(&self, start: u64, bytes: u64) -> bool {
         let (Some(end), Some((first, _))) = (start.checked_add(bytes), self.at(start)) else {
@@ -108,6 +114,9 @@ mod tests {
         let found: Vec<_> = areas.with_pools().collect();
         assert_eq!(found, [(0x1000_0000, 0x1010_0000)]);
         assert!(areas.is_anonymous(0x5000_0000) && !areas.is_anonymous(0x4000_0000));
+        assert!(
+            areas.is_writable_anonymous(0x5000_0000) && !areas.is_writable_anonymous(0x3000_0000)
+        );
         assert_eq!(areas.writable_bytes(), 0x30_3000);
     }
 
