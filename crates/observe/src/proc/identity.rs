@@ -80,7 +80,8 @@ mod tests {
     #[test]
     fn the_effective_ids_and_the_innermost_pid() {
         let text = b"Name:\tjava\nState:\tS (sleeping)\nUid:\t0\t1000\t0\t0\nGid:\t0\t1001\t0\t0\nNStgid:\t29470\t1\n\
-            NSpid:\t29473\t4\nNSpgid:\t1\nThreads:\t21\nSigIgn:\t0000000001001000\nSigCgt:\t2000000181005ccf\nSeccomp:\t2\nSeccomp_filters:\t3\n";
+            NSpid:\t29473\t4\nNSpgid:\t1\nThreads:\t21\nSigIgn:\t0000000001001000\nSigCgt:\t2000000181005ccf\n\
+            Seccomp:\t2\nSeccomp_filters:\t3\n";
         let found = parse_identity(text);
         let expected = Identity {
             user: Some(1000),
