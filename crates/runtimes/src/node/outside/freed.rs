@@ -78,7 +78,7 @@ fn walk(heap: &Heap, start: u64, end: u64, chunks: &mut Vec<Chunk>) {
         while let Some(chunk) = read(heap, at).filter(|chunk| chunk.end() <= end) {
             chunks.push(chunk);
             at = chunk.end();
-            let is_late = chunks.len() % 4_096 == 0 && heap.pages.is_late();
+            let is_late = chunks.len().is_multiple_of(4_096) && heap.pages.is_late();
             if at >= end || chunks.len() >= CHUNKS_MAX || is_late {
                 return;
             }
