@@ -231,6 +231,6 @@ impl Types {
     /// JSFunction and the types derived from it, 17 in V8 12; whether it has a SharedFunctionInfo is asked, too.
     pub fn may_be_function(&self, own_type: u16) -> bool {
         const DERIVED_MAX: u16 = 20;
-        (self.function..=self.function + DERIVED_MAX).contains(&own_type)
+        (self.function..=self.function.saturating_add(DERIVED_MAX)).contains(&own_type)
     }
 }
