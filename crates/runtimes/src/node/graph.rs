@@ -28,7 +28,7 @@ pub enum EdgeKind {
     Other,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge {
     pub kind: EdgeKind,
     pub to: u32,
@@ -98,10 +98,12 @@ impl Graph {
         }
     }
 
-    /// The object that an edge belongs to.
-    pub fn owner_of(&self, edge: u32) -> u32 {
-        self.first_edges
-            .partition_point(|first| *first <= edge)
-            .saturating_sub(1) as u32
+    /// What a reference has in common with others: its name, what it leads to, what it belongs to. Two that are equal
+    /// are written alike.
+    pub fn sort_of(&self, edge: u32, owner: u32) -> (Edge, u32, bool) {
+        let edge = self.edge(edge);
+        let name = self.names[edge.to as usize];
+        let to = self.kind(edge.to) as u32;
+        (Edge { to, ..edge }, name, owner == 0)
     }
 }

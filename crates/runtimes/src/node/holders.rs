@@ -14,6 +14,8 @@ const PATHS_MAX: usize = 3;
 const STEPS_MAX: usize = 8;
 /// A path through a linked list is as long as the list.
 const WALK_MAX: usize = 100_000;
+/// Of the paths of all objects of one type: some tenths of a second.
+const WALKS_MAX: usize = 2_000_000;
 const USERS_MAX: usize = 5;
 /// An object with more properties is a dictionary: its keys are data, not names, and are not shown.
 const PROPERTIES_MAX: usize = 100;
@@ -54,8 +56,9 @@ fn anchor(path: &[String]) -> usize {
 
 struct Paths<'a> {
     graph: &'a Graph,
-    /// The reference by which each object was reached first.
+    /// The reference by which each object was reached first, and whose it is.
     reached_by: Vec<u32>,
+    reached_from: Vec<u32>,
 }
 
 impl<'a> Paths<'a> {
@@ -63,6 +66,7 @@ impl<'a> Paths<'a> {
         let mut paths = Paths {
             graph,
             reached_by: vec![NONE; graph.len() as usize],
+            reached_from: vec![0; graph.len() as usize],
         };
         // Globals first: what they reach is named by the program, what only V8's own roots reach is not.
         let roots = if graph.len() == 0 {
@@ -79,18 +83,19 @@ impl<'a> Paths<'a> {
 
     fn reach_from(&mut self, edges: Vec<u32>) {
         let mut queue = VecDeque::new();
-        self.reach(edges.into_iter(), &mut queue);
+        self.reach(0, edges.into_iter(), &mut queue);
         while let Some(node) = queue.pop_front() {
-            self.reach(self.graph.edges_of(node), &mut queue);
+            self.reach(node, self.graph.edges_of(node), &mut queue);
         }
     }
 
-    fn reach(&mut self, edges: impl Iterator<Item = u32>, queue: &mut VecDeque<u32>) {
+    fn reach(&mut self, from: u32, edges: impl Iterator<Item = u32>, queue: &mut VecDeque<u32>) {
         for number in edges {
             let edge = self.graph.edge(number);
             let by = &mut self.reached_by[edge.to as usize];
             if edge.kind != EdgeKind::Weak && edge.to != 0 && *by == NONE {
                 *by = number;
+                self.reached_from[edge.to as usize] = from;
                 queue.push_back(edge.to);
             }
         }
@@ -98,10 +103,14 @@ impl<'a> Paths<'a> {
 
     fn holders(&self, type_name: &str, objects: &[u32]) -> Vec<Holder> {
         let step = objects.len().div_ceil(ASKED_MAX).max(1);
-        let asked: Vec<u32> = objects.iter().step_by(step).copied().collect();
         let mut groups: HashMap<Vec<String>, (u64, u32)> = HashMap::new();
-        for &node in &asked {
-            let path = self.path(node);
+        let (mut asked, mut walked) = (0, 0);
+        for &node in objects.iter().step_by(step) {
+            if walked > WALKS_MAX {
+                break;
+            }
+            asked += 1;
+            let path = self.path(node, &mut walked);
             if !path.is_empty() {
                 groups.entry(path).or_insert((0, node)).0 += 1;
             }
@@ -113,27 +122,35 @@ impl<'a> Paths<'a> {
             type_name: type_name.to_owned(),
             path,
             objects: held,
-            asked: asked.len() as u64,
+            asked,
             users: self.users(example),
             ..Holder::default()
         };
         groups.into_iter().map(holder).collect()
     }
 
-    /// The references that lead to an object, the last one first.
-    fn steps(&self, node: u32) -> impl Iterator<Item = u32> {
-        let by = move |node: u32| Some(self.reached_by[node as usize]).filter(|edge| *edge != NONE);
-        std::iter::successors(by(node), move |edge| by(self.graph.owner_of(*edge))).take(WALK_MAX)
+    /// The references that lead to an object, the last one first, each with the object that it belongs to.
+    fn steps(&self, node: u32) -> impl Iterator<Item = (u32, u32)> {
+        let by = move |node: u32| {
+            let edge = self.reached_by[node as usize];
+            (edge != NONE).then(|| (edge, self.reached_from[node as usize]))
+        };
+        std::iter::successors(by(node), move |(_, from)| by(*from)).take(WALK_MAX)
     }
 
     /// From the root; empty for an object that nothing holds.
-    fn path(&self, node: u32) -> Vec<String> {
+    fn path(&self, node: u32, walked: &mut usize) -> Vec<String> {
         let mut path: Vec<String> = Vec::new();
-        for label in self.steps(node).filter_map(|edge| self.label(edge)) {
+        let mut last = None;
+        for (number, owner) in self.steps(node) {
+            *walked += 1;
             // A list links the same way over and over.
-            if path.last() != Some(&label) {
-                path.push(label);
+            let sort = self.graph.sort_of(number, owner);
+            if last.replace(sort) == Some(sort) {
+                continue;
             }
+            let label = self.label(number, owner);
+            path.extend(label.filter(|label| path.last() != Some(label)));
             if path.len() == STEPS_MAX {
                 break;
             }
@@ -144,9 +161,8 @@ impl<'a> Paths<'a> {
     }
 
     /// `None` for V8's own parts between two objects of the program.
-    fn label(&self, number: u32) -> Option<String> {
+    fn label(&self, number: u32, owner: u32) -> Option<String> {
         let edge = self.graph.edge(number);
-        let owner = self.graph.owner_of(number);
         if owner == 0 {
             let is_global = self.graph.kind(edge.to) != Kind::Synthetic;
             return Some(if is_global { "global" } else { "(GC roots)" }.into());
@@ -184,8 +200,8 @@ impl<'a> Paths<'a> {
         let graph = self.graph;
         let variable = self
             .steps(node)
-            .find(|edge| graph.edge(*edge).kind == EdgeKind::Context);
-        let Some(context) = variable.map(|edge| graph.owner_of(edge)) else {
+            .find(|(edge, _)| graph.edge(*edge).kind == EdgeKind::Context);
+        let Some((_, context)) = variable else {
             return Vec::new();
         };
         let uses = |node: &u32| {
