@@ -23,10 +23,11 @@ const SHRINK_RUNS: usize = 3;
 
 pub enum Verdict {
     Same,
-    /// Plain runs differ among themselves.
-    Skipped(String),
-    /// The plain program takes too long, so that it would over the other allocators.
-    TooLong,
+    /// Plain runs differ among themselves, or take too long, and so over the other allocators too.
+    Skipped {
+        why: String,
+        is_everywhere: bool,
+    },
     Different(Box<Difference>),
 }
 
@@ -61,11 +62,17 @@ pub fn compare(
     let run = |arm: &Arm| run(workshop, arm, &file, program);
     let plain = run(&group.control)?;
     if plain.end == "timeout" {
-        return Ok(Verdict::TooLong);
+        return Ok(Verdict::Skipped {
+            why: "the plain program takes too long".to_owned(),
+            is_everywhere: true,
+        });
     }
     let not_deterministic = |again: &Outcome| {
         let text = plain.difference(again)?;
-        Some(Verdict::Skipped(format!("not deterministic: {text}")))
+        Some(Verdict::Skipped {
+            why: format!("not deterministic: {text}"),
+            is_everywhere: false,
+        })
     };
     for _ in 1..PLAIN_RUNS {
         if let Some(skipped) = not_deterministic(&run(&group.control)?) {

@@ -263,19 +263,15 @@ fn one(
         let program = &group.link.fit(program);
         match compare(workshop, program, group, &arms, ran)? {
             Verdict::Same => {}
-            Verdict::Skipped(why) => {
+            Verdict::Skipped { why, is_everywhere } => {
                 println!(
                     "skipped: seed {}, {}: {why}",
                     program.seed, group.control.name
                 );
                 is_skipped = true;
-            }
-            Verdict::TooLong => {
-                println!(
-                    "skipped: seed {}, {}: the plain program takes too long",
-                    program.seed, group.control.name
-                );
-                return Ok((true, false));
+                if is_everywhere {
+                    break;
+                }
             }
             Verdict::Different(difference) => {
                 report_difference(arguments, workshop, program, group, *difference)?;

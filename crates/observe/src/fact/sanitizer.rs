@@ -130,11 +130,11 @@ mod tests {
             let source = folder.path().join("with.c");
             let text = format!("void {function}(void) {{}}\nint main(void) {{ return 0; }}\n");
             std::fs::write(&source, text).unwrap();
-            for flag in ["-rdynamic", "-O1"] {
+            for flags in [["-rdynamic", "-s"], ["-O1", "-g0"]] {
                 let program = folder.path().join("with");
                 let mut compile = std::process::Command::new("cc");
                 let built = compile
-                    .arg(flag)
+                    .args(flags)
                     .arg(&source)
                     .arg("-o")
                     .arg(&program)

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use observe::fact::memory::{Made, Memory};
+use testkit::Random;
 
 use super::addresses::AddressSet;
 use super::find::Runtime;
@@ -43,19 +44,6 @@ const NAMES: [&str; 16] = [
     "frame",
 ];
 
-/// The same numbers each time.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        self.0 >> 16
-    }
-}
-
 fn put(bytes: &mut [u8], address: u64, word: u64) {
     let at = (address - START) as usize;
     bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
@@ -64,15 +52,15 @@ fn put(bytes: &mut [u8], address: u64, word: u64) {
 /// Memory in which every word is a pointer into it, a small number, or garbage; with types that are in order, so that
 /// all of it may be objects.
 fn memory(seed: u64, layout: &Layout) -> Made {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut bytes = vec![0; BYTES as usize];
     for address in (START..START + BYTES).step_by(8) {
-        let type_number = random.next() % NAMES.len() as u64;
-        let word = match random.next() % 8 {
-            0..3 => START + random.next() % BYTES / 8 * 8,
+        let type_number = random.number() % NAMES.len() as u64;
+        let word = match random.number() % 8 {
+            0..3 => START + random.number() % BYTES / 8 * 8,
             3..6 => TYPES + type_number * TYPE_ROOM,
-            6 => random.next() % 100,
-            _ => random.next().wrapping_mul(random.next()),
+            6 => random.number() % 100,
+            _ => random.number().wrapping_mul(random.number()),
         };
         put(&mut bytes, address, word);
     }
@@ -96,7 +84,7 @@ fn memory(seed: u64, layout: &Layout) -> Made {
     ];
     let mut room = (START + 0x4_0000..START + 0x7_0000).step_by(96);
     for head in heads.map(|offset| gc + offset) {
-        let count = random.next() as usize % 500;
+        let count = random.number() as usize % 500;
         let last = room.by_ref().take(count).fold(head, |at, next| {
             put(&mut bytes, at, next);
             put(&mut bytes, next + 8, at);
@@ -106,7 +94,7 @@ fn memory(seed: u64, layout: &Layout) -> Made {
         put(
             &mut bytes,
             last,
-            if is_whole { head } else { random.next() },
+            if is_whole { head } else { random.number() },
         );
         put(&mut bytes, head + 8, last);
     }

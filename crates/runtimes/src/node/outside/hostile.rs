@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use observe::fact::memory::Made;
+use testkit::Random;
 
 use super::build::Builder;
 use super::heap::Heap;
@@ -20,19 +21,6 @@ const MAPS: &str =
 const META: u64 = START + 0x8_0000;
 const MAP_ROOM: u64 = 80;
 const SHAPES: u64 = 64;
-
-/// The same numbers each time.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        self.0 >> 16
-    }
-}
 
 /// Of V8 11.3.
 pub fn layout() -> Layout {
@@ -118,19 +106,19 @@ fn memory(seed: u64) -> Made {
         8, 40, 32, 33, 37, 128, 139, 167, 175, 176, 190, 191, 192, 205, 214, 236, 245, 249, 255,
         259, 260, 261, 262, 275, 279, 1057, 2062, 2066, 2108, 2110, 2151, 2115,
     ];
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut bytes = vec![0; BYTES as usize];
     let mut put = |address: u64, word: u64| {
         let at = (address - START) as usize;
         bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
     };
     for address in (START..START + BYTES).step_by(8) {
-        let shape = META + random.next() % SHAPES * MAP_ROOM;
-        let word = match random.next() % 8 {
-            0..3 => (START + random.next() % BYTES / 8 * 8) | 1,
+        let shape = META + random.number() % SHAPES * MAP_ROOM;
+        let word = match random.number() % 8 {
+            0..3 => (START + random.number() % BYTES / 8 * 8) | 1,
             3..6 => shape | 1,
-            6 => (random.next() % 3_000) << 32,
-            _ => random.next().wrapping_mul(random.next()),
+            6 => (random.number() % 3_000) << 32,
+            _ => random.number().wrapping_mul(random.number()),
         };
         put(address, word);
     }
@@ -139,19 +127,19 @@ fn memory(seed: u64) -> Made {
         let own_type = if number == 0 {
             255
         } else {
-            TYPES[(random.next() % 32) as usize]
+            TYPES[(random.number() % 32) as usize]
         };
         let words = if own_type >= 260 {
-            random.next() % 30
+            random.number() % 30
         } else {
             0
         };
         put(map, META | 1);
         put(
             map + 8,
-            words | (random.next() & 0x1f) << 8 | u64::from(own_type) << 32,
+            words | (random.number() & 0x1f) << 8 | u64::from(own_type) << 32,
         );
-        put(map + 16, random.next() & 0xffff_ffff);
+        put(map + 16, random.number() & 0xffff_ffff);
     }
     Made { at: START, bytes }
 }
