@@ -2,6 +2,8 @@
 
 #[path = "jvm/attach.rs"]
 mod attach;
+#[path = "jvm/outside.rs"]
+mod outside;
 #[path = "jvm/program.rs"]
 mod program;
 #[path = "jvm/recording.rs"]
@@ -34,6 +36,11 @@ fn objects(snapshot: &Snapshot, name: &str) -> u64 {
         .iter()
         .find(|one| one.name == name)
         .map_or(0, |one| one.objects)
+}
+
+/// A dead object may be held by a word that is left over on a stack.
+fn is_about(count: u64, expected: u64) -> bool {
+    (expected..=expected + expected / 1_000).contains(&count)
 }
 
 fn pool_threads(snapshot: &Snapshot) -> u64 {
@@ -78,10 +85,9 @@ fn every_collector_counts_exactly() {
             program.order("collect 1");
             let second = jvm.snapshot(&paused()).unwrap();
             let counts = [&first, &second].map(|snapshot| objects(snapshot, "App$Session"));
-            assert_eq!(
-                counts,
-                [SESSIONS, SESSIONS + 1000],
-                "{} {options:?}",
+            assert!(
+                is_about(counts[0], SESSIONS) && is_about(counts[1], SESSIONS + 1000),
+                "{} {options:?}: {counts:?}",
                 jvm.runtime()
             );
             let collections = [&first, &second]
@@ -125,15 +131,18 @@ fn every_collector_counts_exactly() {
     }
 }
 
+/// A heap that may become too large to be read from outside: the JVM counts its objects, with dead ones.
+const LARGE: &str = "-Xmx40g";
+
 /// Without a collection every program that allocates would seem to grow.
 #[test]
 fn dead_objects_are_no_growth() {
     for compiled in jdks().into_iter().map(Compiled::new) {
         for options in [
-            &["-XX:+UseSerialGC"][..],
-            &["-XX:+UseParallelGC"],
-            &["-XX:+UseG1GC"],
-            &["-XX:+UseG1GC", "-XX:-UsePerfData"],
+            &["-XX:+UseSerialGC", LARGE][..],
+            &["-XX:+UseParallelGC", LARGE],
+            &["-XX:+UseG1GC", LARGE],
+            &["-XX:+UseG1GC", LARGE, "-XX:-UsePerfData"],
         ] {
             let mut program = compiled.start(options).unwrap();
             program.order(&format!("sessions {SESSIONS}"));
@@ -156,7 +165,7 @@ fn dead_objects_are_no_growth() {
                 );
             }
             // Without counters a collection is known by what it freed.
-            program.order("garbage 2000");
+            program.order("garbage 60000");
             jvm.snapshot(&paused()).unwrap();
             program.order("collect 1");
             let third = jvm.snapshot(&paused()).unwrap();
@@ -211,7 +220,7 @@ fn collectors_that_count_reachable_objects_need_no_collection() {
 fn all_commands_together_keep_to_the_allowed_pause() {
     for compiled in jdks().into_iter().map(Compiled::new) {
         // 600 threads are estimated at 120 ms, a heap of a few MB at less.
-        let mut program = compiled.start(&[]).unwrap();
+        let mut program = compiled.start(&["-XX:+UseG1GC", LARGE]).unwrap();
         program.order("pools 600");
         // Each thread has an allocation buffer in the young generation.
         program.order("collect 1");
@@ -291,13 +300,14 @@ fn threads_of_pools_that_are_not_shut_down_grow() {
 #[test]
 fn without_a_pause_only_the_counters_are_read() {
     for compiled in jdks().into_iter().map(Compiled::new) {
-        let program = compiled.start(&[]).unwrap();
+        let program = compiled.start(&["-XX:+UseG1GC", LARGE]).unwrap();
         let mut jvm = program.open();
         assert_eq!(jvm.touch(), Touch::Pauses);
         assert!(jvm.warning().unwrap().contains("safepoint"));
         let snapshot = jvm.snapshot(&limits(Duration::ZERO)).unwrap();
         assert!(snapshot.types.is_empty() && snapshot.tasks.is_empty());
-        assert!(snapshot.missing[0].contains("--allow-pause"));
+        assert!(snapshot.missing[0].contains("more than 32 GiB"));
+        assert!(snapshot.missing[1].contains("--allow-pause"));
         assert_eq!(snapshot.cost.paused, Duration::ZERO);
         assert!(snapshot.heap.unwrap().committed_bytes.unwrap() > 1 << 20);
         assert!(!Path::new(&format!("/tmp/.java_pid{}", program.pid())).exists());
@@ -318,11 +328,17 @@ fn a_jvm_without_counters_is_read_with_a_pause() {
                 jvm.runtime().starts_with("HotSpot JVM 1")
                     || jvm.runtime().starts_with("HotSpot JVM 2")
             );
+            for limits in [limits(Duration::ZERO), paused()] {
+                let snapshot = jvm.snapshot(&limits).unwrap();
+                assert!(is_about(objects(&snapshot, "App$Session"), SESSIONS));
+            }
+            program.end(SESSIONS);
+            let program = compiled.start(&[option, "-XX:+UseG1GC", LARGE]).unwrap();
+            let mut jvm = program.open();
             let why = refusal(jvm.snapshot(&limits(Duration::ZERO)));
             assert!(why.contains("UsePerfData"), "{why}");
-            let snapshot = jvm.snapshot(&paused()).unwrap();
-            assert_eq!(objects(&snapshot, "App$Session"), SESSIONS);
-            program.end(SESSIONS);
+            jvm.snapshot(&paused()).unwrap();
+            program.end(0);
         }
     }
 }

@@ -31,6 +31,28 @@ fn text(memory: &dyn Memory, address: u64) -> Option<String> {
 
 /// A boolean flag of the JVM in that memory; `base` is where its libjvm is mapped. `None`: it could not be found.
 pub(super) fn read_flag(memory: &dyn Memory, base: u64, name: &str) -> Option<bool> {
+    let [flag] = read_flags(memory, base, [name]);
+    flag
+}
+
+/// The same of several.
+pub(super) fn read_flags<const N: usize>(
+    memory: &dyn Memory,
+    base: u64,
+    names: [&str; N],
+) -> [Option<bool>; N] {
+    let mut values = [None; N];
+    // What was found before memory could not be read any more counts.
+    let _ = find_flags(memory, base, names, &mut values);
+    values
+}
+
+fn find_flags<const N: usize>(
+    memory: &dyn Memory,
+    base: u64,
+    names: [&str; N],
+    values: &mut [Option<bool>; N],
+) -> Option<()> {
     let tables = Tables::open(memory, base)?;
     let size = tables.size("JVMFlag")?;
     let fields = tables.fields("JVMFlag");
@@ -42,16 +64,20 @@ pub(super) fn read_flag(memory: &dyn Memory, base: u64, name: &str) -> Option<bo
         let found = memory
             .u64(flag.checked_add(name_at)?)
             .and_then(|at| text(memory, at));
-        if found.as_deref() == Some(name) {
+        let wanted = names.iter().position(|name| found.as_deref() == Some(name));
+        if let Some(wanted) = wanted {
             let value = memory.u64(flag.checked_add(value_at)?)?;
-            return match memory.bytes(value, 1, 1)?[..] {
+            values[wanted] = match memory.bytes(value, 1, 1)?[..] {
                 [0] => Some(false),
                 [1] => Some(true),
                 _ => None,
             };
         }
+        if values.iter().all(Option::is_some) {
+            break;
+        }
     }
-    None
+    Some(())
 }
 
 /// `17.0.15+6`

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use symbols::hotspot::in_platform;
+
 use super::jfr::{Link, Sample, Via};
 use crate::{Frame, Holder, Kept, Language, is_of_the_language, is_of_the_standard_library};
 
@@ -34,19 +36,27 @@ const FIELDS_OF_CLASS: [&str; 16] = [
 
 /// For each type the ways on which its objects are held, and the functions that allocated them.
 pub(super) fn holders(samples: &[Sample], types: &[String]) -> Vec<Holder> {
-    types
-        .iter()
-        .flat_map(|name| of_type(samples, name))
-        .collect()
+    let groups = types.iter().flat_map(|name| groups(samples, name));
+    groups.map(|(holder, _)| holder).collect()
+}
+
+/// A field of a class that is not of the platform.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct OwnField {
+    /// Of the object that has the field, or whose static field it is.
+    pub(super) class: String,
+    pub(super) name: String,
 }
 
 #[derive(Default)]
 struct Group {
     objects: u64,
     makers: HashMap<Vec<String>, u64>,
+    field: Option<OwnField>,
 }
 
-fn of_type(samples: &[Sample], name: &str) -> Vec<Holder> {
+/// The ways on which objects of a type are held, with the last field of the program's on each.
+pub(super) fn groups(samples: &[Sample], name: &str) -> Vec<(Holder, Option<OwnField>)> {
     let (mut groups, mut asked) = (HashMap::<Vec<String>, Group>::new(), 0);
     for sample in samples {
         let place = sample.way.iter().rposition(|link| link.type_name == name);
@@ -57,6 +67,7 @@ fn of_type(samples: &[Sample], name: &str) -> Vec<Holder> {
         asked += 1;
         let group = groups.entry(path(sample, place)).or_default();
         group.objects += 1;
+        group.field = own_field(&sample.way[..=place]);
         if sample.way.len() - 1 - place <= NEAR {
             let makers = makers(&sample.frames, name);
             *group.makers.entry(makers).or_default() += 1;
@@ -77,7 +88,30 @@ fn of_type(samples: &[Sample], name: &str) -> Vec<Holder> {
         makers: most(group.makers),
         kept: Kept::Path,
     };
-    groups.into_iter().map(holder).collect()
+    let with_field = |(path, mut group): (Vec<String>, Group)| {
+        let field = group.field.take();
+        (holder((path, group)), field)
+    };
+    groups.into_iter().map(with_field).collect()
+}
+
+fn own_field(way: &[Link]) -> Option<OwnField> {
+    let field = |(before, link): (&Link, &Link)| {
+        let Via::Field(name) = &link.via else {
+            return None;
+        };
+        let of_class = before.description.strip_prefix("Class Name: ");
+        let class = match of_class.filter(|_| !FIELDS_OF_CLASS.contains(&name.as_str())) {
+            Some(class) => class.replace('/', "."),
+            None => before.type_name.clone(),
+        };
+        (!in_platform(&class)).then(|| OwnField {
+            class,
+            name: name.clone(),
+        })
+    };
+    let pairs = way.iter().zip(way.iter().skip(1));
+    pairs.rev().find_map(field)
 }
 
 fn most(makers: HashMap<Vec<String>, u64>) -> Vec<String> {
@@ -89,16 +123,22 @@ fn most(makers: HashMap<Vec<String>, u64>) -> Vec<String> {
 /// The program's own functions of an allocation, innermost first, without the constructor of the type itself.
 fn makers(frames: &[Frame], name: &str) -> Vec<String> {
     let constructor = format!("{name}.<init>");
-    let written = |frame: &Frame| {
+    let maker = |frame: &Frame| {
         let function = frame.function.as_deref()?;
         let is_own = !is_of_the_standard_library(function, frame.file.as_deref());
         let is_maker = is_own && function != constructor;
-        is_maker.then(|| match (&frame.file, frame.line) {
-            (Some(file), Some(line)) => format!("{function} ({file}:{line})"),
-            _ => function.to_owned(),
-        })
+        is_maker.then(|| written(frame))?
     };
-    frames.iter().filter_map(written).take(MAKERS_MAX).collect()
+    frames.iter().filter_map(maker).take(MAKERS_MAX).collect()
+}
+
+/// `App.open (App.java:36)`.
+pub(super) fn written(frame: &Frame) -> Option<String> {
+    let function = frame.function.as_deref()?;
+    Some(match (&frame.file, frame.line) {
+        (Some(file), Some(line)) => format!("{function} ({file}:{line})"),
+        _ => function.to_owned(),
+    })
 }
 
 /// From the root to the object at `place`: `static App.SESSIONS (HashMap)`, `[…] (App$Session)`.

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! counters   /tmp/hsperfdata_USER/PID   sizes, collections            only read, always
+//! outside    the heap itself            types, holders                only read, always
 //! listener   /tmp/.java_pidPID          types, threads, native sizes  stops the program, where a pause is allowed
 //! recording  of JDK Flight Recorder     allocations, ways from roots  started by the listener; stops it at the end
 //! ```
 //!
-//! Types come from the class histogram, for which the JVM walks its heap at a safepoint. It counts what lies in the
-//! heap, so dead objects too that were not collected yet; ZGC and Shenandoah count reachable ones only. With the other
+//! Where the heap cannot be read from outside, types come from the class histogram, for which the JVM walks its heap at
+//! a safepoint. It counts what lies in the heap, so dead objects too that were not collected yet; ZGC and Shenandoah count reachable ones only. With the other
 //! collectors types are listed only if there was a collection since the last snapshot: otherwise every program that
 //! allocates would seem to grow.
 
@@ -19,6 +20,7 @@ mod held;
 mod histogram;
 mod jfr;
 mod native;
+mod outside;
 mod pause;
 mod paused;
 mod recording;
@@ -27,11 +29,13 @@ mod target;
 mod text;
 mod threads;
 mod trigger;
+mod unpaused;
 
 use std::time::{Duration, Instant};
 
 use counters::{Counters, parse_counters};
 use flags::read_version;
+use outside::Outside;
 use pause::Pauses;
 use paused::Seen;
 use searched::Searched;
@@ -40,9 +44,6 @@ use target::{Mapped, Target};
 pub use threads::JAVA_MODULE;
 
 use crate::{Error, Holder, Language, Limits, ManagedHeap, Search, Snapshot, Touch};
-
-const NO_COUNTERS: &str = "the JVM publishes no counters (-XX:-UsePerfData or -XX:+PerfDisableSharedMem): \
-    its heap can only be read with --allow-pause";
 
 /// A HotSpot JVM.
 #[derive(Debug)]
@@ -55,6 +56,8 @@ pub struct Jvm {
     /// At the last snapshot that stopped the program.
     seen: Option<Seen>,
     searched: Searched,
+    /// `None`: not tried yet. An error says in words why the heap cannot be read from outside.
+    outside: Option<Result<Outside, String>>,
 }
 
 /// `None`: the process has no JVM.
@@ -77,6 +80,7 @@ impl Jvm {
             pauses: Pauses::of(None),
             seen: None,
             searched: Searched::default(),
+            outside: None,
         };
         let counters = jvm.counters()?;
         if let Some(counters) = &counters {
@@ -122,20 +126,6 @@ impl Jvm {
         let about = self.pauses.histogram(heap_bytes, status.swap_bytes);
         Ok(pause::rounded(about))
     }
-
-    /// What can be known without touching the process.
-    fn read_only(&self, counters: Option<&Counters>) -> Result<Snapshot, Error> {
-        let counters = counters.ok_or_else(|| Error::Refused(NO_COUNTERS.into()))?;
-        let about = self.first_estimate(Some(counters))?;
-        Ok(Snapshot {
-            heap: Some(counters.heap()),
-            missing: vec![format!(
-                "types and threads: the JVM lists them only while the program is stopped, for about {about:?}; \
-                 allow it with --allow-pause"
-            )],
-            ..Snapshot::default()
-        })
-    }
 }
 
 impl ManagedHeap for Jvm {
@@ -159,7 +149,7 @@ impl ManagedHeap for Jvm {
         let start = Instant::now();
         let counters = self.counters()?;
         let mut snapshot = if limits.pause.is_zero() {
-            self.read_only(counters.as_ref())?
+            self.read_only(counters.as_ref(), limits)?
         } else {
             self.paused(counters.as_ref(), limits)?
         };

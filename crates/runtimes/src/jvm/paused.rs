@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! GC.heap_info, Compiler.codecache, VM.native_memory     do not stop it
-//! inspectheap, threaddump, VM.classloader_stats          stop it, each at a safepoint of its own
+//! inspectheap, threaddump, VM.classloader_stats          stop it, each at a safepoint of its own; the first of them
+//!                                                         where the heap cannot be read from outside
 //! ```
 //!
 //! Each command that stops it runs only if what is left of the allowed pause covers its estimate.
@@ -13,6 +14,7 @@ use super::counters::Counters;
 use super::exchange::Listener;
 use super::recording::{self, Recording};
 use super::target::Status;
+use super::unpaused::of_live;
 use super::{Jvm, histogram, native, pause, threads};
 use crate::{Error, HeapSize, Limits, Snapshot, TypeCount};
 
@@ -90,13 +92,15 @@ impl Jvm {
         counters: Option<&Counters>,
         limits: &Limits,
     ) -> Result<Snapshot, Error> {
+        let outside = self.types_outside(limits).ok();
         let (status, cpu) = (self.target.status()?, self.target.cpu().ok());
         let heap = counters.map(Counters::heap).unwrap_or_default();
+        let about = |jvm: &Jvm, used_bytes: u64| match outside {
+            Some(_) => Duration::ZERO,
+            None => jvm.pauses.histogram(used_bytes, status.swap_bytes),
+        };
         // Refused before anything is done, if the last collection already left too much.
-        allowed(
-            self.pauses.histogram(heap.used_bytes, status.swap_bytes),
-            limits,
-        )?;
+        allowed(about(self, heap.used_bytes), limits)?;
         let listener = Listener {
             target: &self.target,
             deadline: Instant::now() + limits.time,
@@ -105,13 +109,14 @@ impl Jvm {
         let heap_info = listener.diagnose("GC.heap_info")?;
         let heap = with_current(heap, &heap_info);
         let used_bytes = walked_bytes(heap.as_ref(), &status);
-        allowed(self.pauses.histogram(used_bytes, status.swap_bytes), limits)?;
+        allowed(about(self, used_bytes), limits)?;
 
         let mut stops = Stops::start(self, limits.pause)?;
         let mut snapshot = Snapshot::default();
         let mut seen = self.seen(used_bytes)?;
         let mut walk = None;
         match self.why_no_types(counters, &heap_info, seen) {
+            _ if outside.is_some() => {}
             Some(why) => snapshot.missing.push(why.to_owned()),
             None => {
                 snapshot.types = types(&listener, &mut stops)?;
@@ -136,6 +141,11 @@ impl Jvm {
             None => snapshot
                 .missing
                 .push("the size of the heap: the JVM's GC.heap_info has none".to_owned()),
+        }
+        if let Some(types) = outside {
+            let heap = snapshot.heap.take();
+            snapshot.heap = heap.map(|heap| of_live(heap, &types));
+            snapshot.types = types;
         }
         let before = self.target.status();
         let recording = self.start_recording(counters, &listener, &mut stops)?;

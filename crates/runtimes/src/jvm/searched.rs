@@ -54,17 +54,25 @@ impl Jvm {
 
     pub(super) fn search(&mut self, types: &[String], limits: &Limits) -> Vec<Holder> {
         self.searched.last = Search::default();
+        let outside = self.holders_outside(types, limits).unwrap_or_default();
         if limits.pause.is_zero() {
-            return Vec::new();
+            return outside;
         }
-        let found = self
+        let recorded = self
             .samples(limits)
             .map(|samples| held::holders(&samples, types));
-        found.unwrap_or_else(|error| {
-            let sentence = format!("what holds objects, and where they were allocated: {error}");
-            self.searched.last.missing = Some(sentence);
-            Vec::new()
-        })
+        match recorded {
+            Ok(recorded) if outside.is_empty() => recorded,
+            Ok(recorded) => with_makers(outside, &recorded),
+            Err(error) => {
+                let what = match outside.is_empty() {
+                    true => "what holds objects, and where they were allocated",
+                    false => "where objects were allocated",
+                };
+                self.searched.last.missing = Some(format!("{what}: {error}"));
+                outside
+            }
+        }
     }
 
     fn samples(&mut self, limits: &Limits) -> Result<Vec<Sample>, Error> {
@@ -102,4 +110,19 @@ impl Jvm {
             ))),
         }
     }
+}
+
+/// With the functions that a recording saw make the objects, where it did.
+fn with_makers(mut holders: Vec<Holder>, recorded: &[Holder]) -> Vec<Holder> {
+    for holder in &mut holders {
+        let of_type = |of: &&Holder| of.type_name == holder.type_name && !of.makers.is_empty();
+        let most = recorded
+            .iter()
+            .filter(of_type)
+            .max_by_key(|of| of.objects);
+        if let Some(most) = most {
+            holder.makers.clone_from(&most.makers);
+        }
+    }
+    holders
 }

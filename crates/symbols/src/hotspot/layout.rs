@@ -1,14 +1,7 @@
 //! The structures of HotSpot that a walk reads, as the process itself describes them.
 
-use std::fs::File;
-use std::path::Path;
-
-use object::{Object, ObjectSegment, ObjectSymbol, ReadCache};
-use procfs::process::{MMapPath, Process};
-
-use super::tables::Tables;
+use super::tables::{Tables, published};
 use crate::memory::Memory;
-use observe::fact::open_file;
 
 const TYPES: [&str; 19] = [
     "Abstract_VM_Version",
@@ -119,23 +112,25 @@ pub struct MethodLayout {
     pub flags: usize,
     pub pool_holder: usize,
     pub pool_bytes: usize,
-    pub source_file: Option<usize>,
+    pub source_file: Option<SourceFile>,
     pub klass_name: usize,
     pub symbol_length: usize,
     pub symbol_body: usize,
+}
+
+/// Where the index of a class's file is.
+#[derive(Debug, Clone, Copy)]
+pub enum SourceFile {
+    InPool(usize),
+    /// JDK 11.
+    InClass(usize),
 }
 
 impl Layout {
     /// `None`: no HotSpot, one that has not begun yet, or one that describes itself in another way.
     pub fn of(pid: u32) -> Option<Layout> {
         let memory = Memory { pid };
-        let (path, start) = libjvm(pid)?;
-        let symbols = exported(&path, start)?;
-        let symbol = |name: &str| {
-            let found = symbols.iter().find(|(known, _)| known == name);
-            found.map(|(_, address)| *address)
-        };
-        let tables = Tables::read(memory, symbol, &TYPES)?;
+        let tables = published(pid, &TYPES)?;
         let major = tables
             .address("Abstract_VM_Version", "_vm_major_version")
             .and_then(|at| memory.word(at))?;
@@ -198,6 +193,7 @@ impl BlobLayout {
 impl MethodLayout {
     fn of(tables: &Tables) -> Option<MethodLayout> {
         let of_const = |field: &str| tables.offset("ConstMethod", field);
+        let source_file = |of: &str| tables.offset(of, "_source_file_name_index");
         Some(MethodLayout {
             const_method: tables.offset("Method", "_constMethod")?,
             constants: of_const("_constants")?,
@@ -207,40 +203,14 @@ impl MethodLayout {
             flags: of_const("_flags").or_else(|| of_const("_flags._flags"))?,
             pool_holder: tables.offset("ConstantPool", "_pool_holder")?,
             pool_bytes: tables.size("ConstantPool")?,
-            source_file: tables.offset("ConstantPool", "_source_file_name_index"),
+            source_file: source_file("ConstantPool")
+                .map(SourceFile::InPool)
+                .or_else(|| source_file("InstanceKlass").map(SourceFile::InClass)),
             klass_name: tables.offset("Klass", "_name")?,
             symbol_length: tables.offset("Symbol", "_length")?,
             symbol_body: tables.offset("Symbol", "_body")?,
         })
     }
-}
-
-/// Where libjvm.so is mapped first, and its file.
-fn libjvm(pid: u32) -> Option<(String, u64)> {
-    let process = Process::new(i32::try_from(pid).ok()?).ok()?;
-    let maps = process.maps().ok()?;
-    maps.iter()
-        .find_map(|map| match &map.pathname {
-            MMapPath::Path(path) if map.offset == 0 && path.ends_with("libjvm.so") => {
-                Some((path.to_string_lossy().into_owned(), map.address.0))
-            }
-            _ => None,
-        })
-        .map(|(path, start)| (format!("/proc/{pid}/root{path}"), start))
-}
-
-/// Exported variables with their addresses.
-fn exported(path: &str, start: u64) -> Option<Vec<(String, u64)>> {
-    let cache: ReadCache<File> = ReadCache::new(open_file(Path::new(path)).ok()?);
-    let file = object::File::parse(&cache).ok()?;
-    let first = file.segments().map(|segment| segment.address()).min()?;
-    let bias = start.wrapping_sub(first);
-    let named = file.dynamic_symbols().filter_map(|symbol| {
-        let name = symbol.name().ok()?;
-        let is_wanted = name.starts_with("gHotSpotVM");
-        is_wanted.then(|| (name.to_owned(), bias.wrapping_add(symbol.address())))
-    });
-    Some(named.collect())
 }
 
 fn code_heaps(memory: Memory, tables: &Tables) -> Option<Vec<CodeHeap>> {

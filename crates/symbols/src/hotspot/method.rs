@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::blob::{pointer, short};
-use super::layout::{Layout, MethodLayout};
+use super::layout::{Layout, MethodLayout, SourceFile};
 use super::scopes::Numbers;
 use super::{is_java, untagged};
 use crate::frame::{Frame, JAVA_MODULE};
@@ -88,9 +88,14 @@ impl Method {
         let (class, function) = name(memory, of, method)?;
         let const_method = pointer(memory, method, of.const_method)?;
         let pool = pointer(memory, const_method, of.constants)?;
-        let file = of.source_file.and_then(|at| {
-            let index = short(memory, pool.checked_add(at as u64)?)?;
-            constant(memory, of, pool, index)
+        let file = of.source_file.and_then(|place| {
+            let place = match place {
+                SourceFile::InPool(at) => pool.checked_add(at as u64)?,
+                SourceFile::InClass(at) => {
+                    pointer(memory, pool, of.pool_holder)?.checked_add(at as u64)?
+                }
+            };
+            constant(memory, of, pool, short(memory, place)?)
         });
         Some(Method {
             name: format!("{}.{function}", class.replace('/', ".")),

@@ -20,6 +20,8 @@ mod tables;
 mod walk;
 
 pub use method::JavaMethods;
+pub use scopes::Numbers;
+pub use tables::{Tables, published};
 pub use walk::{HotSpot, State};
 
 /// Set in an address of a stack that is a Java method and not code; the bit below it is not.
@@ -41,8 +43,8 @@ pub fn without_place(address: u64) -> u64 {
     }
 }
 
-/// `bytecode`: index of the bytecode in the method.
-fn tagged(method: u64, bytecode: Option<u64>) -> u64 {
+/// A method as it stands in a stack. `bytecode`: index of the bytecode in the method.
+pub fn tagged(method: u64, bytecode: Option<u64>) -> u64 {
     let index = bytecode
         .filter(|index| *index <= INDEX_MAX)
         .map_or(0, |index| index + 1);

@@ -2,6 +2,12 @@
 //! exported by libjvm.so (`src/hotspot/share/runtime/vmStructs.hpp`).
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::path::Path;
+
+use object::{Object, ObjectSegment, ObjectSymbol, ReadCache};
+use observe::fact::open_file;
+use procfs::process::{MMapPath, Process};
 
 use crate::memory::Memory;
 
@@ -19,7 +25,7 @@ pub struct Field {
     pub is_static: bool,
 }
 
-/// All that is wanted of the tables.
+/// All that is wanted of the tables. Offsets and sizes in bytes.
 #[derive(Debug, Default)]
 pub struct Tables {
     fields: HashMap<(String, String), Field>,
@@ -28,7 +34,7 @@ pub struct Tables {
 
 impl Tables {
     /// `symbol`: the address of an exported variable. `types`: those that are kept.
-    pub fn read(
+    fn read(
         memory: Memory,
         symbol: impl Fn(&str) -> Option<u64>,
         types: &[&str],
@@ -108,6 +114,45 @@ impl Tables {
         let key = (of.to_owned(), field.to_owned());
         self.fields.get(&key).copied()
     }
+}
+
+/// Of the HotSpot in a process what it says of these types. `None`: there is none, or it has not begun yet.
+pub fn published(pid: u32, types: &[&str]) -> Option<Tables> {
+    let (path, start) = libjvm(pid)?;
+    let symbols = exported(&path, start)?;
+    let symbol = |name: &str| {
+        let found = symbols.iter().find(|(known, _)| known == name);
+        found.map(|(_, address)| *address)
+    };
+    Tables::read(Memory { pid }, symbol, types)
+}
+
+/// Where libjvm.so is mapped first, and its file.
+fn libjvm(pid: u32) -> Option<(String, u64)> {
+    let process = Process::new(i32::try_from(pid).ok()?).ok()?;
+    let maps = process.maps().ok()?;
+    maps.iter()
+        .find_map(|map| match &map.pathname {
+            MMapPath::Path(path) if map.offset == 0 && path.ends_with("libjvm.so") => {
+                Some((path.to_string_lossy().into_owned(), map.address.0))
+            }
+            _ => None,
+        })
+        .map(|(path, start)| (format!("/proc/{pid}/root{path}"), start))
+}
+
+/// Exported variables with their addresses.
+fn exported(path: &str, start: u64) -> Option<Vec<(String, u64)>> {
+    let cache: ReadCache<File> = ReadCache::new(open_file(Path::new(path)).ok()?);
+    let file = object::File::parse(&cache).ok()?;
+    let first = file.segments().map(|segment| segment.address()).min()?;
+    let bias = start.wrapping_sub(first);
+    let named = file.dynamic_symbols().filter_map(|symbol| {
+        let name = symbol.name().ok()?;
+        let is_wanted = name.starts_with("gHotSpotVM");
+        is_wanted.then(|| (name.to_owned(), bias.wrapping_add(symbol.address())))
+    });
+    Some(named.collect())
 }
 
 /// Pages that were read, each once.

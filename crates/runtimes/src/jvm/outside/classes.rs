@@ -1,0 +1,185 @@
+//! The classes of a JVM, and what their objects are made of.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::heap::{Heap, array_header, class_name};
+use crate::memory::hash::AddressHash;
+
+/// Of a large application server there are 100,000.
+const CLASSES_MAX: usize = 1 << 20;
+const LOADERS_MAX: usize = 1 << 18;
+/// Classes that one inherits from.
+const DEPTH_MAX: usize = 256;
+
+/// Of `Klass::layout_helper`: negative for arrays, and in the highest bits whether of references.
+const ITEMS_ARE_PLAIN: u32 = 3;
+/// An object whose size must be asked for: a java.lang.Class among others.
+const SIZE_IS_SLOW: i32 = 1;
+
+/// What must not keep an object alive (java.lang.ref.Reference).
+const NOT_FOLLOWED: [&str; 2] = ["referent", "discovered"];
+
+/// All classes, by address.
+#[derive(Default)]
+pub struct Classes {
+    pub all: Vec<Class>,
+    by_address: HashMap<u64, u32, AddressHash>,
+}
+
+pub struct Class {
+    pub address: u64,
+    /// The class loader data.
+    pub loader: u64,
+    shape: Option<Rc<Shape>>,
+}
+
+/// How an object of a class is read.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Shape {
+    pub kind: Kind,
+    /// Of an object that has always the same size; of an array, those in front of its items.
+    pub bytes: u64,
+    /// Of an array: an item has 1 << `item` bytes.
+    pub item: u32,
+    /// Places of references, inherited ones too, bytes.
+    pub references: Vec<u32>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Kind {
+    #[default]
+    Instance,
+    /// A java.lang.Class, which has the static fields of a class.
+    Mirror,
+    /// The frames of a virtual thread that does not run.
+    Frames,
+    Objects,
+    /// Numbers.
+    Plain,
+}
+
+impl Classes {
+    /// The classes of all class loaders. `None`: the time is over, or that is no list.
+    pub fn of(heap: &Heap) -> Option<Classes> {
+        let of = heap.layout.loader;
+        let mut classes = Classes::default();
+        let mut loader = heap.pages.word(of.head)?;
+        for _ in 0..LOADERS_MAX {
+            if loader == 0 {
+                break;
+            }
+            let mut class = heap.word(loader, of.classes)?;
+            while class != 0 {
+                if classes.all.len() >= CLASSES_MAX || heap.pages.is_late() {
+                    return None;
+                }
+                if !classes.add(class, loader) {
+                    break;
+                }
+                class = heap.word(class, heap.layout.klass.next)?;
+            }
+            loader = heap.word(loader, of.next)?;
+        }
+        (!classes.all.is_empty()).then_some(classes)
+    }
+
+    fn add(&mut self, address: u64, loader: u64) -> bool {
+        let number = self.all.len() as u32;
+        let is_new = self.by_address.insert(address, number).is_none();
+        if is_new {
+            self.all.push(Class {
+                address,
+                loader,
+                shape: None,
+            });
+        }
+        is_new
+    }
+
+    pub fn find(&self, address: u64) -> Option<u32> {
+        self.by_address.get(&address).copied()
+    }
+
+    /// The class of what may be an object.
+    pub fn of_object(&self, heap: &Heap, object: u64) -> Option<u32> {
+        self.find(heap.class_of(object)?)
+    }
+
+    pub fn shape(&mut self, heap: &Heap, number: u32) -> Option<Rc<Shape>> {
+        let class = self.all.get_mut(number as usize)?;
+        if class.shape.is_none() {
+            class.shape = Some(Rc::new(shape(heap, class.address)?));
+        }
+        class.shape.clone()
+    }
+
+    pub fn name(&self, heap: &Heap, number: u32) -> Option<String> {
+        let class = self.all.get(number as usize)?;
+        Some(class_name(&heap.class_symbol(class.address)?))
+    }
+
+    /// Objects of boot classes are held by the JVM itself: their loader is none.
+    pub fn is_boot(&self, heap: &Heap, number: u32) -> bool {
+        let class = self.all.get(number as usize);
+        class.is_some_and(|class| {
+            heap.handle(class.loader, heap.layout.loader.object)
+                .is_none()
+        })
+    }
+}
+
+fn shape(heap: &Heap, class: u64) -> Option<Shape> {
+    let helper = heap.helper(class)?;
+    if helper < 0 {
+        let is_plain = helper as u32 >> 30 == ITEMS_ARE_PLAIN;
+        return Some(Shape {
+            kind: if is_plain { Kind::Plain } else { Kind::Objects },
+            bytes: array_header(helper),
+            item: (helper as u32 & 0xff).min(3),
+            references: Vec::new(),
+        });
+    }
+    let name = heap.class_symbol(class)?;
+    let kind = match name.as_str() {
+        "java/lang/Class" => Kind::Mirror,
+        "jdk/internal/vm/StackChunk" => Kind::Frames,
+        _ => Kind::Instance,
+    };
+    Some(Shape {
+        kind,
+        bytes: (helper & !SIZE_IS_SLOW) as u64,
+        item: 0,
+        references: references(heap, class)?,
+    })
+}
+
+/// Of a class and of those that it inherits from. What a soft reference refers to stays as long as there is room; what
+/// others of java.lang.ref refer to does not stay because of them.
+fn references(heap: &Heap, class: u64) -> Option<Vec<u32>> {
+    let (mut references, mut at) = (Vec::new(), class);
+    let mut is_soft = false;
+    for _ in 0..DEPTH_MAX {
+        let name = heap.class_symbol(at)?;
+        is_soft |= matches!(
+            name.as_str(),
+            "java/lang/ref/SoftReference" | "java/lang/ref/FinalReference"
+        );
+        let is_reference = name == "java/lang/ref/Reference";
+        for field in heap.fields(at)? {
+            let name = is_reference.then(|| heap.field_name(at, field)).flatten();
+            let is_left_out = name.is_some_and(|name| {
+                NOT_FOLLOWED.contains(&name.as_str()) && !(is_soft && name == "referent")
+            });
+            if !field.is_static && !is_left_out {
+                references.push(field.offset);
+            }
+        }
+        match heap.word(at, heap.layout.klass.super_class)? {
+            0 => break,
+            above => at = above,
+        }
+    }
+    references.sort_unstable();
+    Some(references)
+}

@@ -1,0 +1,278 @@
+//! Functions of the program that fill the field which holds objects, or make objects of a type: by their bytecodes.
+
+use std::collections::{HashMap, HashSet};
+
+use observe::fact::memory::Memory;
+use symbols::hotspot::{JavaMethods, in_platform, tagged};
+
+use super::super::held::{self, OwnField};
+use super::super::jfr::Sample;
+use super::bytecodes::{Use, uses};
+use super::classes::Classes;
+use super::heap::{Heap, class_name};
+use super::layout::Entries;
+use crate::Holder;
+
+const METHODS_MAX: u64 = 65_535;
+const LISTED_MAX: usize = 3;
+/// Classes that one inherits from.
+const DEPTH_MAX: usize = 256;
+
+/// Methods that put something into what they are called on.
+const ADDS: [&str; 21] = [
+    "add",
+    "addAll",
+    "addElement",
+    "addFirst",
+    "addLast",
+    "append",
+    "compute",
+    "computeIfAbsent",
+    "enqueue",
+    "insert",
+    "merge",
+    "offer",
+    "offerFirst",
+    "offerLast",
+    "push",
+    "put",
+    "putAll",
+    "putIfAbsent",
+    "register",
+    "set",
+    "write",
+];
+
+/// What is looked for: fields with all classes that they may be named by, and types.
+#[derive(Default)]
+struct Wanted {
+    fields: Vec<HashSet<(String, String)>>,
+    types: Vec<String>,
+    found: Vec<Found>,
+}
+
+/// Places in the code, as a stack has them ([`tagged`]).
+#[derive(Default, Clone)]
+struct Found {
+    adds: Vec<u64>,
+    puts: Vec<u64>,
+    makes: Vec<u64>,
+}
+
+/// What a method does.
+#[derive(Default)]
+struct Does {
+    gets: Vec<(u16, (String, String))>,
+    puts: Vec<(u16, (String, String))>,
+    news: Vec<(u16, String)>,
+    adds: bool,
+}
+
+/// From samples of objects, by type, to what holds them and the code that fills it.
+pub fn holders(
+    pid: u32,
+    heap: &Heap,
+    classes: &Classes,
+    samples: Vec<(String, Vec<Sample>)>,
+) -> Vec<Holder> {
+    let groups = samples
+        .iter()
+        .flat_map(|(name, samples)| held::groups(samples, name));
+    let groups: Vec<(Holder, Option<OwnField>)> = groups.collect();
+    let mut wanted = Wanted::default();
+    for (holder, field) in &groups {
+        let names = field.iter().flat_map(|field| {
+            let owners = above(heap, classes, &field.class);
+            owners.into_iter().map(|owner| (owner, field.name.clone()))
+        });
+        wanted.fields.push(names.collect());
+        wanted.types.push(holder.type_name.clone());
+        wanted.found.push(Found::default());
+    }
+    wanted.search(heap, classes);
+    let mut methods = JavaMethods::default();
+    let mut named = |places: &[u64]| {
+        let mut names: Vec<String> = Vec::new();
+        for place in places {
+            let frame = methods.at(pid, *place);
+            let written = frame.and_then(|frame| held::written(&frame));
+            names.extend(written.filter(|name| !names.contains(name)));
+        }
+        names.truncate(LISTED_MAX);
+        names
+    };
+    let filled = groups.into_iter().zip(&wanted.found);
+    filled
+        .map(|((holder, _), found)| Holder {
+            users: named(if found.adds.is_empty() {
+                &found.puts
+            } else {
+                &found.adds
+            }),
+            makers: named(&found.makes),
+            ..holder
+        })
+        .collect()
+}
+
+/// A class and all that it inherits from, by name.
+fn above(heap: &Heap, classes: &Classes, name: &str) -> Vec<String> {
+    let mut numbers = 0..classes.all.len() as u32;
+    let class = numbers.find(|number| classes.name(heap, *number).as_deref() == Some(name));
+    let mut at = class.and_then(|class| classes.all.get(class as usize));
+    let mut names = vec![name.to_owned()];
+    for _ in 0..DEPTH_MAX {
+        let above = at.and_then(|class| heap.pointer(class.address, heap.layout.klass.super_class));
+        at = above
+            .and_then(|above| classes.find(above))
+            .and_then(|class| classes.all.get(class as usize));
+        match at.and_then(|class| heap.class_symbol(class.address)) {
+            Some(symbol) => names.push(class_name(&symbol)),
+            None => break,
+        }
+    }
+    names
+}
+
+impl Wanted {
+    fn search(&mut self, heap: &Heap, classes: &Classes) {
+        if self.fields.is_empty() {
+            return;
+        }
+        for class in &classes.all {
+            if heap.pages.is_late() {
+                return;
+            }
+            let is_array = heap.helper(class.address).is_none_or(|helper| helper < 0);
+            let symbol = heap.class_symbol(class.address).filter(|_| !is_array);
+            let Some(name) = symbol.map(|symbol| class_name(&symbol)) else {
+                continue;
+            };
+            if !in_platform(&name) {
+                self.class(heap, class.address);
+            }
+        }
+    }
+
+    fn class(&mut self, heap: &Heap, class: u64) -> Option<()> {
+        let methods = heap.pointer(class, heap.layout.instance.methods)?;
+        let pool = Pool::of(heap, class)?;
+        let count = u64::from(heap.int(methods, 0)?).min(METHODS_MAX);
+        for at in 0..count {
+            let method = heap.word(methods, 8 + 8 * at)?;
+            if let Some(does) = does(heap, &pool, method) {
+                self.method(method, &does);
+            }
+        }
+        Some(())
+    }
+
+    fn method(&mut self, method: u64, does: &Does) {
+        let place = |at: u16| tagged(method, Some(u64::from(at)));
+        let wanted = self.fields.iter().zip(&self.types).zip(&mut self.found);
+        for ((fields, type_name), found) in wanted {
+            let used = |uses: &[(u16, (String, String))]| {
+                let use_of = uses.iter().find(|(_, field)| fields.contains(field));
+                use_of.map(|(at, _)| place(*at))
+            };
+            found.adds.extend(used(&does.gets).filter(|_| does.adds));
+            found.puts.extend(used(&does.puts));
+            let made = does.news.iter().find(|(_, name)| name == type_name);
+            found.makes.extend(made.map(|(at, _)| place(*at)));
+        }
+    }
+}
+
+fn does(heap: &Heap, pool: &Pool, method: u64) -> Option<Does> {
+    let of = heap.layout.method;
+    let const_method = heap.pointer(method, of.const_method)?;
+    let length = u64::from(heap.half(const_method, of.code_size)?);
+    let begin = const_method.checked_add(of.const_method_bytes)?;
+    let code = heap.pages.bytes(begin, length, METHODS_MAX)?;
+    let mut does = Does::default();
+    for (at, found) in uses(&code) {
+        match found {
+            Use::Get(index) => does.gets.extend(pool.field(heap, index).map(|of| (at, of))),
+            Use::Put(index) => does.puts.extend(pool.field(heap, index).map(|of| (at, of))),
+            Use::Call(index) => {
+                let name = pool.method(heap, index);
+                does.adds |= name.is_some_and(|name| ADDS.contains(&name.as_str()));
+            }
+            Use::New(index) => does.news.extend(pool.class(heap, index).map(|of| (at, of))),
+        }
+    }
+    Some(does)
+}
+
+/// The constants of a class. Names are looked up once.
+struct Pool {
+    address: u64,
+    /// `None`: the class was not linked, and its code was not rewritten.
+    cache: Option<u64>,
+    names: std::cell::RefCell<HashMap<u16, Option<String>>>,
+}
+
+impl Pool {
+    fn of(heap: &Heap, class: u64) -> Option<Pool> {
+        let address = heap.pointer(class, heap.layout.instance.constants)?;
+        Some(Pool {
+            address,
+            cache: heap.pointer(address, heap.layout.pool.cache),
+            names: Default::default(),
+        })
+    }
+
+    fn name(&self, heap: &Heap, index: u16) -> Option<String> {
+        let mut names = self.names.borrow_mut();
+        let name = names
+            .entry(index)
+            .or_insert_with(|| heap.constant(self.address, index));
+        name.clone()
+    }
+
+    /// The number in an instruction leads to the cache, and that to the constants.
+    fn constant_index(&self, heap: &Heap, index: u16, is_field: bool) -> Option<u16> {
+        let cache = self.cache?;
+        let index = u64::from(index);
+        match heap.layout.pool.entries {
+            Entries::Inside {
+                begin,
+                bytes,
+                index: at,
+            } => heap.half(cache, begin + bytes * index + at),
+            Entries::Apart { fields, methods } => {
+                let (array, bytes, at) = if is_field { fields } else { methods };
+                let array = heap.pointer(cache, array)?;
+                let length = u64::from(heap.int(array, 0)?);
+                let offset = 8 + bytes * index + at;
+                (index < length).then(|| heap.half(array, offset))?
+            }
+        }
+    }
+
+    /// Class and name of what a field or method instruction is about.
+    fn member(&self, heap: &Heap, index: u16, is_field: bool) -> Option<(u16, u16)> {
+        let index = self.constant_index(heap, index, is_field)?;
+        let word = heap.constant_word(self.address, index)? as u32;
+        let (class, name_and_type) = (word as u16, (word >> 16) as u16);
+        let name = heap.constant_word(self.address, name_and_type)? as u16;
+        Some((class, name))
+    }
+
+    fn field(&self, heap: &Heap, index: u16) -> Option<(String, String)> {
+        let (class, name) = self.member(heap, index, true)?;
+        Some((self.class(heap, class)?, self.name(heap, name)?))
+    }
+
+    fn method(&self, heap: &Heap, index: u16) -> Option<String> {
+        let (_, name) = self.member(heap, index, false)?;
+        self.name(heap, name)
+    }
+
+    /// A constant that is a class has the index of its name in the upper half.
+    fn class(&self, heap: &Heap, index: u16) -> Option<String> {
+        let word = heap.constant_word(self.address, index)? as u32;
+        let name = self.name(heap, (word >> 16) as u16)?;
+        Some(class_name(&name))
+    }
+}

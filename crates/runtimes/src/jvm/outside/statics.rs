@@ -1,0 +1,40 @@
+//! What the java.lang.Class of a class holds for it: static fields, and what its constants were resolved to.
+
+use super::fields::Field;
+use super::heap::Heap;
+
+impl Heap<'_> {
+    /// Objects that the static fields of a class, and its constants, refer to. `mirror`: its java.lang.Class.
+    pub fn statics(&self, class: u64, mirror: u64) -> Vec<u64> {
+        // An array's class has neither.
+        if self.helper(class).is_none_or(|helper| helper < 0) {
+            return Vec::new();
+        }
+        let fields = self.static_fields(class);
+        let held = fields
+            .iter()
+            .filter_map(|field| self.reference(mirror, u64::from(field.offset)));
+        held.chain(self.constants(class)).collect()
+    }
+
+    pub fn static_fields(&self, class: u64) -> Vec<Field> {
+        let mut fields = self.fields(class).unwrap_or_default();
+        fields.retain(|field| field.is_static);
+        fields
+    }
+
+    /// The array of strings, lambdas and the like that the code of a class refers to.
+    fn constants(&self, class: u64) -> Option<u64> {
+        let pool = self.pointer(class, self.layout.instance.constants)?;
+        let cache = self.pointer(pool, self.layout.pool.cache)?;
+        self.handle(cache, self.layout.pool.references)
+    }
+
+    /// A field of four bytes that a class itself declares.
+    pub fn number_field(&self, class: u64, object: u64, name: &str) -> Option<u32> {
+        let field = self.declared(class)?.into_iter().find(|field| {
+            !field.is_static && self.field_name(class, *field).as_deref() == Some(name)
+        })?;
+        self.int(object, u64::from(field.offset))
+    }
+}

@@ -1,0 +1,351 @@
+//! Every object that is held, once: from the roots on, one step of references after the other.
+//!
+//! ```text
+//! roots --> objects one step away, in the order of their addresses --> two steps away --> ...
+//! ```
+//!
+//! In the order of addresses each part of the heap is read once a step, so a heap that is larger than our cache is read
+//! a few times and not once an object.
+
+use std::rc::Rc;
+
+use observe::fact::memory::Memory;
+
+use super::classes::{Classes, Kind, Shape};
+use super::heap::Heap;
+use super::layout::Narrow;
+use super::roots::{Root, Roots};
+
+/// Parents from here on are numbers of roots.
+const ROOT: u32 = 0xff00_0000;
+const ROOTS_MAX: usize = (u32::MAX - ROOT) as usize;
+/// Objects of a class that are remembered, drawn at random.
+const SAMPLES: usize = 200;
+/// Read of an object at once, bytes.
+const PIECE: usize = 4_096;
+const UNIT: u64 = 8;
+
+/// An object that was reached.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    /// From the heap's start, in units of eight bytes.
+    place: u32,
+    /// The entry that refers to it, or [`ROOT`] and the number of a root.
+    parent: u32,
+}
+
+/// Objects of one class.
+#[derive(Debug, Clone, Default)]
+pub struct Count {
+    pub objects: u64,
+    pub bytes: u64,
+    /// Entries.
+    samples: Vec<u32>,
+}
+
+/// All objects that are held.
+pub struct Live {
+    start: u64,
+    entries: Vec<Entry>,
+    roots: Vec<Root>,
+    pub classes: Classes,
+    /// By the number of the class.
+    pub counts: Vec<Count>,
+    /// References to what was no object when it was read.
+    pub lost: u64,
+}
+
+/// Why a reading ended too early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    TooLarge,
+    Late,
+}
+
+struct Tracer<'m, 'h> {
+    heap: &'h Heap<'m>,
+    live: Live,
+    /// A bit for each unit of the heap.
+    seen: Vec<u64>,
+    entries_max: usize,
+    random: u64,
+    buffer: Vec<u8>,
+}
+
+/// In so many bytes of our memory.
+pub fn trace(heap: &Heap, classes: Classes, roots: &Roots, bytes: usize) -> Result<Live, Stop> {
+    let (start, end) = heap.layout.heap;
+    let units = usize::try_from((end - start) / UNIT).unwrap_or(usize::MAX);
+    let counts = vec![Count::default(); classes.all.len()];
+    let mut tracer = Tracer {
+        heap,
+        // Pages of it that are not written take no memory.
+        seen: vec![0; units.div_ceil(64)],
+        entries_max: (bytes / size_of::<Entry>()).min(ROOT as usize),
+        random: 0x9e37_79b9_7f4a_7c15,
+        buffer: vec![0; PIECE],
+        live: Live {
+            start,
+            entries: Vec::new(),
+            roots: Vec::new(),
+            classes,
+            counts,
+            lost: 0,
+        },
+    };
+    for roots in [&roots.named, &roots.stacks] {
+        let from = tracer.live.entries.len();
+        for (root, object) in roots.iter().take(ROOTS_MAX - tracer.live.roots.len()) {
+            let number = ROOT + tracer.live.roots.len() as u32;
+            tracer.live.roots.push(*root);
+            tracer.reach(*object, number)?;
+        }
+        tracer.follow(from)?;
+    }
+    Ok(tracer.live)
+}
+
+impl Tracer<'_, '_> {
+    /// Follows all references from the entry `from` on.
+    fn follow(&mut self, mut from: usize) -> Result<(), Stop> {
+        while from < self.live.entries.len() {
+            let end = self.live.entries.len();
+            self.live.entries[from..end].sort_unstable_by_key(|entry| entry.place);
+            for at in from..end {
+                if at % 4_096 == 0 && self.heap.pages.is_late() {
+                    return Err(Stop::Late);
+                }
+                self.object(at as u32)?;
+            }
+            from = end;
+        }
+        Ok(())
+    }
+
+    /// An object that something refers to; counted when it is read.
+    fn reach(&mut self, object: u64, parent: u32) -> Result<(), Stop> {
+        if !self.heap.in_heap(object) {
+            return Ok(());
+        }
+        let place = (object - self.live.start) / UNIT;
+        let (word, bit) = (place as usize / 64, 1 << (place % 64));
+        let (Some(seen), Ok(place)) = (self.seen.get_mut(word), u32::try_from(place)) else {
+            return Ok(());
+        };
+        if *seen & bit != 0 {
+            return Ok(());
+        }
+        *seen |= bit;
+        if self.live.entries.len() >= self.entries_max {
+            return Err(Stop::TooLarge);
+        }
+        self.live.entries.push(Entry { place, parent });
+        Ok(())
+    }
+
+    fn object(&mut self, entry: u32) -> Result<(), Stop> {
+        let object = self.live.address(entry);
+        let class = self.live.classes.of_object(self.heap, object);
+        let shape = class.and_then(|class| self.live.classes.shape(self.heap, class));
+        let (Some(class), Some(shape)) = (class, shape) else {
+            self.live.lost += 1;
+            return Ok(());
+        };
+        if self.live.counts[class as usize].objects == 0 {
+            self.class(class, entry)?;
+        }
+        let bytes = match shape.kind {
+            Kind::Instance => {
+                self.instance(object, &shape, entry)?;
+                Some(shape.bytes)
+            }
+            Kind::Mirror => {
+                self.instance(object, &shape, entry)?;
+                self.mirror(object, entry)?
+            }
+            Kind::Frames => {
+                self.instance(object, &shape, entry)?;
+                self.frames(object, &shape, entry)?
+            }
+            Kind::Plain => self.heap.length(object).map(|length| shape.array(length)),
+            Kind::Objects => self.items(object, &shape, entry)?,
+        };
+        match bytes {
+            Some(bytes) => self.count(class, bytes, entry),
+            None => self.live.lost += 1,
+        }
+        Ok(())
+    }
+
+    /// A class of which there are objects is held by them.
+    fn class(&mut self, class: u32, entry: u32) -> Result<(), Stop> {
+        let address = self.live.classes.all[class as usize].address;
+        match self.heap.handle(address, self.heap.layout.klass.mirror) {
+            Some(mirror) => self.reach(mirror, entry),
+            None => Ok(()),
+        }
+    }
+
+    fn count(&mut self, class: u32, bytes: u64, entry: u32) {
+        // xorshift64
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let count = &mut self.live.counts[class as usize];
+        count.objects += 1;
+        count.bytes = count.bytes.saturating_add(bytes);
+        if count.samples.len() < SAMPLES {
+            count.samples.push(entry);
+        } else if let Some(sample) = count
+            .samples
+            .get_mut((self.random % count.objects) as usize)
+        {
+            *sample = entry;
+        }
+    }
+
+    fn instance(&mut self, object: u64, shape: &Rc<Shape>, entry: u32) -> Result<(), Stop> {
+        let Some(last) = shape.references.last() else {
+            return Ok(());
+        };
+        let length = u64::from(*last) + self.heap.reference_bytes();
+        let length = usize::try_from(length).unwrap_or(PIECE);
+        if length > PIECE {
+            for offset in &shape.references {
+                if let Some(to) = self.heap.reference(object, u64::from(*offset)) {
+                    self.reach(to, entry)?;
+                }
+            }
+            return Ok(());
+        }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let is_read = self.heap.pages.read(object, &mut buffer[..length]);
+        let mut reached = Ok(());
+        if is_read.is_some() {
+            for offset in &shape.references {
+                let to = reference(self.heap.layout.oops, &buffer[*offset as usize..]);
+                reached = reached.and_then(|()| self.reach(to, entry));
+            }
+        }
+        self.buffer = buffer;
+        reached
+    }
+
+    /// Static fields, and what the constants of the class were resolved to. The bytes of the object.
+    fn mirror(&mut self, object: u64, entry: u32) -> Result<Option<u64>, Stop> {
+        let of = self.heap.layout.mirror;
+        let words = self.heap.int(object, of.size);
+        // Of a primitive type there is no class.
+        let class = self.heap.pointer(object, of.klass);
+        if let Some(class) = class.filter(|class| self.live.classes.find(*class).is_some()) {
+            for to in self.heap.statics(class, object) {
+                self.reach(to, entry)?;
+            }
+        }
+        Ok(words.map(|words| u64::from(words) * UNIT))
+    }
+
+    /// The bytes of the array.
+    fn items(&mut self, object: u64, shape: &Shape, entry: u32) -> Result<Option<u64>, Stop> {
+        let Some(length) = self.heap.length(object) else {
+            return Ok(None);
+        };
+        let bytes = shape.array(length);
+        self.words(object + shape.bytes, bytes.saturating_sub(shape.bytes), entry, true)?;
+        Ok(Some(bytes))
+    }
+
+    /// The stack of a virtual thread, word by word. The bytes of the object: it says how many words it has.
+    fn frames(&mut self, object: u64, shape: &Shape, entry: u32) -> Result<Option<u64>, Stop> {
+        let class = self.heap.class_of(object);
+        let size = class.and_then(|class| self.heap.number_field(class, object, "size"));
+        let bytes = u64::from(size.unwrap_or(0)) * UNIT;
+        self.words(object + shape.bytes, bytes, entry, false)?;
+        Ok(Some(shape.bytes + bytes))
+    }
+
+    /// References next to each other. `are_references`: nothing else is there.
+    fn words(&mut self, from: u64, bytes: u64, parent: u32, are_references: bool) -> Result<(), Stop> {
+        let (mut at, end) = (from, from.saturating_add(bytes).min(self.heap.layout.heap.1));
+        let mut buffer = vec![0; PIECE.min(usize::try_from(bytes).unwrap_or(PIECE))];
+        while at < end {
+            let length = (end - at).min(PIECE as u64) as usize;
+            let piece = &mut buffer[..length];
+            if self.heap.pages.read(at, piece).is_none() || self.heap.pages.is_late() {
+                return Ok(());
+            }
+            let width = self.heap.reference_bytes() as usize;
+            let oops = self.heap.layout.oops;
+            for item in piece.chunks_exact(if are_references { width } else { 8 }) {
+                if are_references {
+                    self.reach(reference(oops, item), parent)?;
+                } else {
+                    self.frame_word(item, parent)?;
+                }
+            }
+            at += length as u64;
+        }
+        Ok(())
+    }
+
+    fn frame_word(&mut self, item: &[u8], parent: u32) -> Result<(), Stop> {
+        let halves = [&item[..4], &item[4..]].map(|half| reference(self.heap.layout.oops, half));
+        for to in [reference(None, item)].into_iter().chain(halves) {
+            let is_object = self.heap.in_heap(to)
+                && self.live.classes.of_object(self.heap, to).is_some();
+            if is_object {
+                self.reach(to, parent)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A reference in the first bytes; what is none leads out of the heap.
+fn reference(oops: Option<Narrow>, bytes: &[u8]) -> u64 {
+    match oops {
+        Some(by) => match bytes.first_chunk().map(|word| u32::from_le_bytes(*word)) {
+            Some(0) | None => 0,
+            Some(narrow) => by.base.wrapping_add(u64::from(narrow) << by.shift),
+        },
+        None => bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word)),
+    }
+}
+
+impl Shape {
+    /// Bytes of an array of so many items.
+    fn array(&self, length: u64) -> u64 {
+        (self.bytes + (length << self.item)).next_multiple_of(UNIT)
+    }
+}
+
+impl Live {
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn address(&self, entry: u32) -> u64 {
+        let place = self.entries.get(entry as usize).map_or(0, |entry| entry.place);
+        self.start + u64::from(place) * UNIT
+    }
+
+    /// Of each remembered object of a class, the addresses from the root to it, and the root.
+    pub fn ways(&self, class: u32) -> Vec<(Root, Vec<u64>)> {
+        let samples = self.counts.get(class as usize).map(|count| &count.samples);
+        let samples = samples.into_iter().flatten();
+        samples.filter_map(|entry| self.way(*entry)).collect()
+    }
+
+    fn way(&self, entry: u32) -> Option<(Root, Vec<u64>)> {
+        let (mut way, mut at) = (Vec::new(), entry);
+        let root = loop {
+            way.push(self.address(at));
+            match self.entries.get(at as usize)?.parent {
+                root if root >= ROOT => break *self.roots.get((root - ROOT) as usize)?,
+                parent => at = parent,
+            }
+        };
+        way.reverse();
+        Some((root, way))
+    }
+}
