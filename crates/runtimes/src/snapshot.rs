@@ -156,6 +156,9 @@ pub struct Holder {
     pub users: Vec<String>,
     /// Functions whose code names the type: candidates for what makes the objects. Not of types of the language.
     pub makers: Vec<String>,
+    /// Type of the first object on the path that is of a kind that became more: what is filled holds these. `None`: not
+    /// known.
+    pub first_new: Option<String>,
     pub kept: Kept,
 }
 

@@ -293,6 +293,7 @@ mod tests {
                 bytes: rise(2e6, 1e6),
             }],
             holders: vec![Holder {
+                first_new: None,
                 type_name: "orders.Order".to_owned(),
                 path: vec!["module app".to_owned(), ".CACHE (dict)".to_owned()],
                 objects: 190,

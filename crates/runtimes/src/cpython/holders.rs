@@ -81,6 +81,7 @@ pub fn holders(
         found.extend(groups.map(|(path, objects)| {
             let named = path.named.as_ref();
             Holder {
+                first_new: None,
                 type_name: name.clone(),
                 users: named.map(|named| users.of(heap, named)).unwrap_or_default(),
                 makers: makers.clone(),

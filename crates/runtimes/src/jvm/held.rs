@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use symbols::hotspot::in_platform;
 
 use super::jfr::{Link, Sample, Via};
+use super::threads::without_numbers;
 use crate::{Frame, Holder, Kept, Language, is_of_the_language, is_of_the_standard_library};
 
 /// Ways of one type that are listed, the one with most samples first.
@@ -53,9 +54,11 @@ struct Group {
     objects: u64,
     makers: HashMap<Vec<String>, u64>,
     field: Option<OwnField>,
+    first_new: Option<String>,
 }
 
-/// The ways on which objects of a type are held, with the last field of the program's on each.
+/// The ways on which objects of a type are held, with the program's field on each that is filled: the last one, or the
+/// last in front of what becomes more.
 pub(super) fn groups(samples: &[Sample], name: &str) -> Vec<(Holder, Option<OwnField>)> {
     let (mut groups, mut asked) = (HashMap::<Vec<String>, Group>::new(), 0);
     for sample in samples {
@@ -64,13 +67,16 @@ pub(super) fn groups(samples: &[Sample], name: &str) -> Vec<(Holder, Option<OwnF
         let Some(place) = place.filter(|_| sample.way.len() > 1 || sample.root.is_some()) else {
             continue;
         };
-        asked += 1;
+        asked += sample.stands_for;
         let group = groups.entry(path(sample, place)).or_default();
-        group.objects += 1;
-        group.field = own_field(&sample.way[..=place]);
+        group.objects += sample.stands_for;
+        let filled = sample.first_new.unwrap_or(place).min(place);
+        group.field = own_field(&sample.way[..=filled]);
+        let first_new = sample.first_new.and_then(|at| sample.way[..=place].get(at));
+        group.first_new = first_new.map(|link| link.type_name.clone());
         if sample.way.len() - 1 - place <= NEAR {
             let makers = makers(&sample.frames, name);
-            *group.makers.entry(makers).or_default() += 1;
+            *group.makers.entry(makers).or_default() += sample.stands_for;
         }
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
@@ -86,6 +92,7 @@ pub(super) fn groups(samples: &[Sample], name: &str) -> Vec<(Holder, Option<OwnF
         asked,
         users: Vec::new(),
         makers: most(group.makers),
+        first_new: group.first_new,
         kept: Kept::Path,
     };
     let with_field = |(path, mut group): (Vec<String>, Group)| {
@@ -184,7 +191,8 @@ fn start(sample: &Sample, way: &[Link]) -> (Vec<String>, usize) {
     let Some(first) = way.first() else {
         return (Vec::new(), 0);
     };
-    let of_thread = |text: &str| text.strip_prefix("Thread Name: ").map(str::to_owned);
+    // Threads of a pool differ in their numbers alone.
+    let of_thread = |text: &str| text.strip_prefix("Thread Name: ").map(without_numbers);
     let step = match (
         of_thread(&first.description),
         of_thread(&sample.root_description),
@@ -279,6 +287,8 @@ mod tests {
 
     fn sample() -> Sample {
         Sample {
+            stands_for: 1,
+            first_new: None,
             way: vec![
                 link("java.lang.Class", "Class Name: App", Via::Unknown),
                 link("java.util.HashMap", "Size: 9", field("SESSIONS")),

@@ -92,7 +92,7 @@ impl Jvm {
         counters: Option<&Counters>,
         limits: &Limits,
     ) -> Result<Snapshot, Error> {
-        let outside = self.types_outside(limits).ok();
+        let outside = self.outside_now(limits).ok();
         let (status, cpu) = (self.target.status()?, self.target.cpu().ok());
         let heap = counters.map(Counters::heap).unwrap_or_default();
         let about = |jvm: &Jvm, used_bytes: u64| match outside {
@@ -128,7 +128,9 @@ impl Jvm {
         let running = counters
             .and_then(Counters::threads)
             .unwrap_or(status.threads);
-        self.add_threads(&listener, &mut stops, running, &mut snapshot)?;
+        if outside.is_none() {
+            self.add_threads(&listener, &mut stops, running, &mut snapshot)?;
+        }
         match heap {
             Some(mut heap) => {
                 heap.collections = seen.collections.or(heap.collections);
@@ -142,10 +144,11 @@ impl Jvm {
                 .missing
                 .push("the size of the heap: the JVM's GC.heap_info has none".to_owned()),
         }
-        if let Some(types) = outside {
+        if let Some((types, threads)) = outside {
             let heap = snapshot.heap.take();
             snapshot.heap = heap.map(|heap| of_live(heap, &types));
             snapshot.types = types;
+            self.add_groups(threads::grouped(threads.into_iter()), &mut snapshot);
         }
         let before = self.target.status();
         let recording = self.start_recording(counters, &listener, &mut stops)?;
@@ -246,14 +249,7 @@ impl Jvm {
                 return Ok(());
             }
         };
-        let mut groups = threads::parse_threads(&dump);
-        match self.target.smaps() {
-            Ok(smaps) => threads::add_stacks(&mut groups, &String::from_utf8_lossy(&smaps)),
-            Err(error) => snapshot
-                .missing
-                .push(format!("bytes of the stacks: {error}")),
-        }
-        snapshot.tasks = groups.into_iter().map(|group| group.tasks).collect();
+        self.add_groups(threads::parse_threads(&dump), snapshot);
         let mut types = snapshot.types.iter();
         if let Some(virtual_threads) = types.find(|one| one.name == "java.lang.VirtualThread") {
             let count = virtual_threads.objects;
@@ -262,6 +258,17 @@ impl Jvm {
             ));
         }
         Ok(())
+    }
+
+    /// Groups of threads with what their stacks have in RAM.
+    pub(super) fn add_groups(&self, mut groups: Vec<threads::Group>, snapshot: &mut Snapshot) {
+        match self.target.smaps() {
+            Ok(smaps) => threads::add_stacks(&mut groups, &String::from_utf8_lossy(&smaps)),
+            Err(error) => snapshot
+                .missing
+                .push(format!("bytes of the stacks: {error}")),
+        }
+        snapshot.tasks = groups.into_iter().map(|group| group.tasks).collect();
     }
 
     fn stopped_ns(&self) -> Result<Option<u64>, Error> {

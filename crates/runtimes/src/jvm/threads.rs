@@ -23,13 +23,15 @@ pub const JAVA_MODULE: &str = "java";
 const FRAMES_MAX: usize = 64;
 
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Thread {
+pub(super) struct Thread {
     /// With `N` for each number: `pool-N-thread-N`.
-    name: String,
+    pub(super) name: String,
     /// An address on its stack.
-    stack: u64,
-    state: Option<String>,
-    frames: Vec<Frame>,
+    pub(super) stack: u64,
+    /// In the JVM's words, where it does not run.
+    pub(super) state: Option<String>,
+    /// Innermost first.
+    pub(super) frames: Vec<Frame>,
 }
 
 /// A group of threads and addresses on their stacks.
@@ -39,14 +41,16 @@ pub(super) struct Group {
     stacks: Vec<u64>,
 }
 
-/// Java threads, the largest group first. The outermost frame of each group is the threads' name, in brackets: threads
-/// of a pool differ from those of another often in nothing else.
+/// Java threads by a dump, the largest group first.
 pub(super) fn parse_threads(text: &str) -> Vec<Group> {
+    grouped(text.split("\n\n").filter_map(parse_thread))
+}
+
+/// The largest group first. The outermost frame of each group is the threads' name, in brackets: threads of a pool differ
+/// from those of another often in nothing else.
+pub(super) fn grouped(threads: impl Iterator<Item = Thread>) -> Vec<Group> {
     let mut groups: HashMap<(Option<String>, Vec<Frame>), Group> = HashMap::new();
-    for block in text.split("\n\n") {
-        let Some(mut thread) = parse_thread(block) else {
-            continue;
-        };
+    for mut thread in threads {
         thread.frames.push(Frame {
             function: Some(format!("[{}]", thread.name)),
             module: JAVA_MODULE.to_owned(),
@@ -99,7 +103,7 @@ fn parse_thread(block: &str) -> Option<Thread> {
     Some(thread)
 }
 
-fn without_numbers(name: &str) -> String {
+pub(super) fn without_numbers(name: &str) -> String {
     let mut short = String::with_capacity(name.len());
     let mut in_number = false;
     for letter in name.chars() {

@@ -5,10 +5,14 @@ use std::time::Instant;
 use super::Jvm;
 use super::counters::Counters;
 use super::outside::Outside;
+use super::threads::{Thread, grouped};
 use crate::{Error, HeapSize, Holder, Limits, Snapshot, TypeCount};
 
 const NO_COUNTERS: &str = "the JVM publishes no counters (-XX:-UsePerfData or -XX:+PerfDisableSharedMem): \
     its heap can only be read with --allow-pause";
+
+const NO_MAKERS: &str = "which calls made the objects: JDK Flight Recorder samples them, and stops the program at its \
+    end; allow it with --allow-pause";
 
 impl Jvm {
     /// Without any pause.
@@ -17,19 +21,25 @@ impl Jvm {
         counters: Option<&Counters>,
         limits: &Limits,
     ) -> Result<Snapshot, Error> {
-        match self.types_outside(limits) {
-            Ok(types) => {
+        match self.outside_now(limits) {
+            Ok((types, threads)) => {
                 let heap = counters.map(Counters::heap).unwrap_or_default();
-                Ok(Snapshot {
+                let mut snapshot = Snapshot {
                     heap: Some(of_live(heap, &types)),
                     types,
-                    missing: vec![self.would_need("threads and what made the objects", counters)?],
+                    missing: vec![NO_MAKERS.to_owned()],
                     ..Snapshot::default()
-                })
+                };
+                self.add_groups(grouped(threads.into_iter()), &mut snapshot);
+                Ok(snapshot)
             }
             Err(why) => {
                 let counters = counters.ok_or_else(|| Error::Refused(NO_COUNTERS.into()))?;
-                let missing = self.would_need("types and threads", Some(counters))?;
+                let about = self.first_estimate(Some(counters))?;
+                let missing = format!(
+                    "types and threads: the JVM lists them only while the program is stopped, for about {about:?}; \
+                     allow it with --allow-pause"
+                );
                 Ok(Snapshot {
                     heap: Some(counters.heap()),
                     missing: vec![format!("types, from outside: {why}"), missing],
@@ -39,18 +49,13 @@ impl Jvm {
         }
     }
 
-    fn would_need(&self, what: &str, counters: Option<&Counters>) -> Result<String, Error> {
-        let about = self.first_estimate(counters)?;
-        Ok(format!(
-            "{what}: the JVM lists them only while the program is stopped, for about {about:?}; allow it with \
-             --allow-pause"
-        ))
-    }
-
-    /// Objects that are held now, by type; an error says in words why they are not known.
-    pub(super) fn types_outside(&mut self, limits: &Limits) -> Result<Vec<TypeCount>, String> {
+    /// Objects that are held now, by type, and the threads; an error says in words why they are not known.
+    pub(super) fn outside_now(
+        &mut self,
+        limits: &Limits,
+    ) -> Result<(Vec<TypeCount>, Vec<Thread>), String> {
         let until = Instant::now() + limits.time;
-        self.outside()?.types(limits.bytes, until)
+        self.outside()?.snapshot(limits.bytes, until)
     }
 
     pub(super) fn holders_outside(
@@ -62,14 +67,14 @@ impl Jvm {
         self.outside()?.holders(types, limits.bytes, until)
     }
 
-    fn outside(&mut self) -> Result<&Outside, String> {
+    fn outside(&mut self) -> Result<&mut Outside, String> {
         let mapped = self.target.mapped().map_err(|why| why.to_string())?;
         let same = self.target.check_same_program(&mapped);
         same.map_err(|why| why.to_string())?;
         if self.outside.is_none() {
             self.outside = Some(self.open_outside());
         }
-        match &self.outside {
+        match &mut self.outside {
             Some(Ok(outside)) => Ok(outside),
             Some(Err(why)) => Err(why.clone()),
             None => Err("it was not opened".to_owned()),

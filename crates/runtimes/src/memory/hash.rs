@@ -19,6 +19,10 @@ impl Hasher for AddressHasher {
         }
     }
 
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(u64::from(value));
+    }
+
     fn write_u64(&mut self, value: u64) {
         // 2^64 divided by the golden ratio; the upper half is the better mixed one.
         let product = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -119,6 +119,7 @@ impl<'a> Paths<'a> {
         groups.sort_by(|(a, (more, _)), (b, (less, _))| less.cmp(more).then_with(|| a.cmp(b)));
         groups.truncate(PATHS_MAX);
         let holder = |(path, (held, example))| Holder {
+            first_new: None,
             type_name: type_name.to_owned(),
             path,
             objects: held,

@@ -120,6 +120,7 @@ impl Go {
                 Users::new(&self.binary, &file, &self.module).of(&ranges, &mut Budget::new(limits));
         }
         let holder = |(root, users): (&RootCount, Vec<String>)| Holder {
+            first_new: None,
             type_name: root.name.clone(),
             path: vec![root.to_string()],
             objects: root.objects,

@@ -50,9 +50,13 @@ pub struct Link {
     pub via: Via,
 }
 
-/// An object that was alive when the recording was dumped.
+/// An object that was alive when the recording was dumped, or the heap read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
+    /// Objects that it was drawn from, one of a recording.
+    pub stands_for: u64,
+    /// On the way, the first object of a kind that became more; `None`: not known.
+    pub first_new: Option<usize>,
     /// From the root to the object itself, which is the last. One alone: the way is not known.
     pub way: Vec<Link>,
     /// `Stack Variable`, `Local JNI Handle`, ...; `None`: no root is known.
@@ -85,6 +89,8 @@ fn sample(chunk: &Chunk, event: &Value) -> Sample {
     let text = |name: &str| chunk.text(chunk.field(root, name)).unwrap_or_default();
     let kind = text("type");
     Sample {
+        stands_for: 1,
+        first_new: None,
         way: way(chunk, chunk.field(event, "object")),
         root: (!kind.is_empty()).then_some(kind),
         root_description: bounded(text("description")),

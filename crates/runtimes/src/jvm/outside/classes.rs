@@ -25,12 +25,18 @@ const NOT_FOLLOWED: [&str; 2] = ["referent", "discovered"];
 pub struct Classes {
     pub all: Vec<Class>,
     by_address: HashMap<u64, u32, AddressHash>,
+    /// By the address of the name: the first one, and how many there are.
+    by_symbol: HashMap<u64, (u32, u32), AddressHash>,
 }
 
 pub struct Class {
     pub address: u64,
     /// The class loader data.
     pub loader: u64,
+    /// The first class of the same name: one that several loaders have is one type.
+    pub same_name: u32,
+    /// The address of its name.
+    pub symbol: u64,
     shape: Option<Rc<Shape>>,
 }
 
@@ -74,7 +80,7 @@ impl Classes {
                 if classes.all.len() >= CLASSES_MAX || heap.pages.is_late() {
                     return None;
                 }
-                if !classes.add(class, loader) {
+                if !classes.add(heap, class, loader) {
                     break;
                 }
                 class = heap.word(class, heap.layout.klass.next)?;
@@ -84,13 +90,19 @@ impl Classes {
         (!classes.all.is_empty()).then_some(classes)
     }
 
-    fn add(&mut self, address: u64, loader: u64) -> bool {
+    fn add(&mut self, heap: &Heap, address: u64, loader: u64) -> bool {
         let number = self.all.len() as u32;
         let is_new = self.by_address.insert(address, number).is_none();
         if is_new {
+            // A name stays in its place as long as a class has it.
+            let symbol = heap.word(address, heap.layout.klass.name).unwrap_or(0);
+            let same = self.by_symbol.entry(symbol).or_insert((number, 0));
+            same.1 += 1;
             self.all.push(Class {
                 address,
                 loader,
+                same_name: same.0,
+                symbol,
                 shape: None,
             });
         }
@@ -99,6 +111,13 @@ impl Classes {
 
     pub fn find(&self, address: u64) -> Option<u32> {
         self.by_address.get(&address).copied()
+    }
+
+    /// How many classes have the name of this one.
+    pub fn of_same_name(&self, number: u32) -> u32 {
+        let class = self.all.get(number as usize);
+        let known = class.and_then(|class| self.by_symbol.get(&class.symbol));
+        known.map_or(1, |known| known.1)
     }
 
     /// The class of what may be an object.

@@ -43,6 +43,18 @@ const ADDS: [&str; 21] = [
     "write",
 ];
 
+/// Classes of which any call of these methods starts a thread, at once or later.
+const STARTS: [(&str, &str); 7] = [
+    ("java.lang.Thread", "<init>"),
+    ("java.util.Timer", "<init>"),
+    ("java.util.concurrent.Executors", "new"),
+    ("java.util.concurrent.ForkJoinPool", "<init>"),
+    ("java.util.concurrent.ScheduledThreadPoolExecutor", "<init>"),
+    ("java.util.concurrent.ThreadPoolExecutor", "<init>"),
+    ("java.lang.Thread", "ofVirtual"),
+];
+const THREAD: &str = "java.lang.Thread";
+
 /// What is looked for: fields with all classes that they may be named by, and types.
 #[derive(Default)]
 struct Wanted {
@@ -66,6 +78,7 @@ struct Does {
     puts: Vec<(u16, (String, String))>,
     news: Vec<(u16, String)>,
     adds: bool,
+    starts: Option<u16>,
 }
 
 /// From samples of objects, by type, to what holds them and the code that fills it.
@@ -179,6 +192,8 @@ impl Wanted {
             found.puts.extend(used(&does.puts));
             let made = does.news.iter().find(|(_, name)| name == type_name);
             found.makes.extend(made.map(|(at, _)| place(*at)));
+            let started = does.starts.filter(|_| type_name == THREAD && made.is_none());
+            found.makes.extend(started.map(place));
         }
     }
 }
@@ -195,8 +210,14 @@ fn does(heap: &Heap, pool: &Pool, method: u64) -> Option<Does> {
             Use::Get(index) => does.gets.extend(pool.field(heap, index).map(|of| (at, of))),
             Use::Put(index) => does.puts.extend(pool.field(heap, index).map(|of| (at, of))),
             Use::Call(index) => {
-                let name = pool.method(heap, index);
-                does.adds |= name.is_some_and(|name| ADDS.contains(&name.as_str()));
+                let Some((class, name)) = pool.method(heap, index) else {
+                    continue;
+                };
+                does.adds |= ADDS.contains(&name.as_str());
+                let starts = |(of, what): &(&str, &str)| *of == class && name.starts_with(what);
+                if STARTS.iter().any(starts) {
+                    does.starts.get_or_insert(at);
+                }
             }
             Use::New(index) => does.news.extend(pool.class(heap, index).map(|of| (at, of))),
         }
@@ -264,9 +285,9 @@ impl Pool {
         Some((self.class(heap, class)?, self.name(heap, name)?))
     }
 
-    fn method(&self, heap: &Heap, index: u16) -> Option<String> {
-        let (_, name) = self.member(heap, index, false)?;
-        self.name(heap, name)
+    fn method(&self, heap: &Heap, index: u16) -> Option<(String, String)> {
+        let (class, name) = self.member(heap, index, false)?;
+        Some((self.class(heap, class)?, self.name(heap, name)?))
     }
 
     /// A constant that is a class has the index of its name in the upper half.

@@ -127,10 +127,9 @@ impl Heap<'_> {
         is_inside.then(|| self.word(pool, offset))?
     }
 
-    /// The text of a java.lang.String with these offsets of its bytes and of its coder, cut to so many letters.
-    pub fn text(&self, string: u64, value: u64, coder: u64, most: u64) -> Option<String> {
+    /// The text of a java.lang.String with these bytes, cut to so many letters. `coder`: offset of the field in it.
+    pub fn text(&self, string: u64, bytes: u64, coder: u64, most: u64) -> Option<String> {
         const UTF16: u8 = 1;
-        let bytes = self.reference(string, value)?;
         let mut is_wide = [0];
         self.pages
             .read(string.checked_add(coder)?, &mut is_wide)?;

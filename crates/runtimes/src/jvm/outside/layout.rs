@@ -202,7 +202,8 @@ pub struct Threads {
     pub object: u64,
     pub stack_base: u64,
     pub stack_bytes: u64,
-    pub last_java_sp: u64,
+    /// Of the innermost frame of Java, while the thread is outside of Java: stack pointer, pc and frame pointer.
+    pub last_java: [u64; 3],
     pub handles: Option<Handles>,
 }
 
@@ -416,6 +417,10 @@ fn pool(tables: &Tables) -> Option<Pool> {
 fn threads(tables: &Tables) -> Option<Threads> {
     let at = |of: &str, field: &str| Some(tables.offset(of, field)? as u64);
     let of_thread = |field: &str| at("JavaThread", field).or_else(|| at("Thread", field));
+    let anchor = |field: &str| {
+        let anchor = at("JavaThread", "_anchor")?;
+        anchor.checked_add(at("JavaFrameAnchor", field)?)
+    };
     let array = || {
         Some(ThreadList::Array {
             list: tables.address("ThreadsSMRSupport", "_java_thread_list")?,
@@ -441,8 +446,11 @@ fn threads(tables: &Tables) -> Option<Threads> {
         object: at("JavaThread", "_threadObj")?,
         stack_base: of_thread("_stack_base")?,
         stack_bytes: of_thread("_stack_size")?,
-        last_java_sp: at("JavaThread", "_anchor")?
-            .checked_add(at("JavaFrameAnchor", "_last_Java_sp")?)?,
+        last_java: [
+            anchor("_last_Java_sp")?,
+            anchor("_last_Java_pc")?,
+            anchor("_last_Java_fp")?,
+        ],
         handles: handles(),
     })
 }

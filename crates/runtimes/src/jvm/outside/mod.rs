@@ -16,14 +16,17 @@ mod bytecodes;
 mod classes;
 mod code;
 mod fields;
+mod groups;
 mod heap;
 mod layout;
 mod roots;
 mod spaces;
+mod stacks;
 mod statics;
 mod trace;
 mod ways;
 
+use std::collections::HashMap;
 use std::fs;
 use std::time::Instant;
 
@@ -31,6 +34,7 @@ use observe::fact::memory::{Memory, ProcessMemory};
 use observe::proc::pagemap::Pagemap;
 
 use super::jfr::Sample;
+use super::threads::Thread;
 use crate::memory::areas::Areas;
 use crate::memory::pages::Pages;
 use crate::memory::source::{PageStates, Source};
@@ -39,6 +43,7 @@ use classes::Classes;
 use heap::Heap;
 use layout::Layout;
 use spaces::Spaces;
+use stacks::Walker;
 use trace::{Live, Stop};
 use ways::Names;
 
@@ -54,6 +59,9 @@ pub(super) struct Outside {
     pid: u32,
     memory: ProcessMemory,
     layout: Layout,
+    /// Objects by the hash of their way, in the first reading.
+    first: Option<HashMap<u64, u64>>,
+    walker: Option<Walker>,
 }
 
 impl std::fmt::Debug for Outside {
@@ -70,12 +78,26 @@ impl Outside {
             pid,
             memory,
             layout,
+            first: None,
+            walker: None,
         })
     }
 
-    /// Objects by type, the most bytes first.
-    pub(super) fn types(&self, bytes: usize, deadline: Instant) -> Result<Vec<TypeCount>, String> {
-        self.read(bytes, deadline, types)
+    /// Objects by type, the most bytes first, and the threads.
+    pub(super) fn snapshot(
+        &mut self,
+        bytes: usize,
+        deadline: Instant,
+    ) -> Result<(Vec<TypeCount>, Vec<Thread>), String> {
+        let is_first = self.first.is_none();
+        let (types, first, seen) = self.read(bytes, deadline, |heap, live| {
+            let groups = live.groups.all.iter().filter(|_| is_first);
+            let first: HashMap<u64, u64> = groups.map(|of| (of.hash, of.objects)).collect();
+            (types(heap, live), first, stacks::seen(heap, live))
+        })?;
+        self.first.get_or_insert(first);
+        let walker = self.walker.get_or_insert_with(|| Walker::new(self.pid));
+        Ok((types, walker.threads(&self.memory, &seen)))
     }
 
     /// What holds objects of these types, and which code fills it.
@@ -85,11 +107,13 @@ impl Outside {
         bytes: usize,
         deadline: Instant,
     ) -> Result<Vec<Holder>, String> {
+        let none = HashMap::new();
+        let before = self.first.as_ref().unwrap_or(&none);
         self.read(bytes, deadline, |heap, live| {
             let mut names = Names::new(heap, live);
             let samples: Vec<(String, Vec<Sample>)> = types
                 .iter()
-                .map(|name| (name.clone(), names.samples(name)))
+                .map(|name| (name.clone(), names.samples(name, before)))
                 .collect();
             code::holders(self.pid, heap, &live.classes, samples)
         })
@@ -160,7 +184,7 @@ fn reason(stop: Stop) -> &'static str {
 
 fn types(heap: &Heap, live: &mut Live) -> Vec<TypeCount> {
     let counted = live.counts.iter().enumerate().filter(|(_, count)| count.objects > 0);
-    let mut types: std::collections::HashMap<String, TypeCount> = std::collections::HashMap::new();
+    let mut types: HashMap<String, TypeCount> = HashMap::new();
     for (number, count) in counted {
         let Some(name) = live.classes.name(heap, number as u32) else {
             continue;

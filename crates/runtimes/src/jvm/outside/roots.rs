@@ -46,10 +46,14 @@ pub struct Roots {
     pub stacks: Vec<(Root, u64)>,
 }
 
-struct Thread {
-    address: u64,
-    object: u64,
-    base: u64,
+/// A thread of Java.
+pub struct Thread {
+    /// Of the JVM's own structure.
+    pub address: u64,
+    /// The java.lang.Thread.
+    pub object: u64,
+    /// Where its stack begins, above all frames, and the least address that it may have.
+    pub base: u64,
     end: u64,
 }
 
@@ -83,7 +87,7 @@ pub fn roots(heap: &Heap, classes: &Classes, pid: u32) -> Option<Roots> {
     Some(roots)
 }
 
-fn threads(heap: &Heap) -> Vec<Thread> {
+pub fn threads(heap: &Heap) -> Vec<Thread> {
     let of = heap.layout.threads;
     let addresses = match of.list {
         ThreadList::Linked { first, next } => {
@@ -126,7 +130,7 @@ fn array(heap: &Heap, list: u64, length: u64, threads: u64) -> Option<Vec<u64>> 
 fn stack_tops(heap: &Heap, pid: u32, threads: &[Thread]) -> Vec<u64> {
     let mut waiting: Option<Vec<u64>> = None;
     let mut top = |thread: &Thread| {
-        let by_java = heap.pointer(thread.address, heap.layout.threads.last_java_sp);
+        let by_java = heap.pointer(thread.address, heap.layout.threads.last_java[0]);
         let is_on_it = |top: &u64| (thread.end..thread.base).contains(top);
         if let Some(top) = by_java.filter(is_on_it) {
             return top;

@@ -1,20 +1,23 @@
 //! What the java.lang.Class of a class holds for it: static fields, and what its constants were resolved to.
 
 use super::fields::Field;
+use super::groups::Via;
 use super::heap::Heap;
 
 impl Heap<'_> {
     /// Objects that the static fields of a class, and its constants, refer to. `mirror`: its java.lang.Class.
-    pub fn statics(&self, class: u64, mirror: u64) -> Vec<u64> {
+    pub fn statics(&self, class: u64, mirror: u64) -> Vec<(u64, Via)> {
         // An array's class has neither.
         if self.helper(class).is_none_or(|helper| helper < 0) {
             return Vec::new();
         }
         let fields = self.static_fields(class);
-        let held = fields
-            .iter()
-            .filter_map(|field| self.reference(mirror, u64::from(field.offset)));
-        held.chain(self.constants(class)).collect()
+        let held = fields.iter().filter_map(|field| {
+            let to = self.reference(mirror, u64::from(field.offset))?;
+            Some((to, Via::field(field.offset)))
+        });
+        let constants = self.constants(class).map(|to| (to, Via::CLASS));
+        held.chain(constants).collect()
     }
 
     pub fn static_fields(&self, class: u64) -> Vec<Field> {

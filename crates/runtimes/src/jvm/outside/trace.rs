@@ -12,6 +12,7 @@ use std::rc::Rc;
 use observe::fact::memory::Memory;
 
 use super::classes::{Classes, Kind, Shape};
+use super::groups::{Groups, Of, Via};
 use super::heap::Heap;
 use super::layout::Narrow;
 use super::roots::{Root, Roots};
@@ -19,8 +20,6 @@ use super::roots::{Root, Roots};
 /// Parents from here on are numbers of roots.
 const ROOT: u32 = 0xff00_0000;
 const ROOTS_MAX: usize = (u32::MAX - ROOT) as usize;
-/// Objects of a class that are remembered, drawn at random.
-const SAMPLES: usize = 200;
 /// Read of an object at once, bytes.
 const PIECE: usize = 4_096;
 const UNIT: u64 = 8;
@@ -32,15 +31,15 @@ struct Entry {
     place: u32,
     /// The entry that refers to it, or [`ROOT`] and the number of a root.
     parent: u32,
+    /// Its group; until it is read, by what it was reached ([`Via`]).
+    group: u32,
 }
 
 /// Objects of one class.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Count {
     pub objects: u64,
     pub bytes: u64,
-    /// Entries.
-    samples: Vec<u32>,
 }
 
 /// All objects that are held.
@@ -51,6 +50,7 @@ pub struct Live {
     pub classes: Classes,
     /// By the number of the class.
     pub counts: Vec<Count>,
+    pub groups: Groups,
     /// References to what was no object when it was read.
     pub lost: u64,
 }
@@ -68,7 +68,6 @@ struct Tracer<'m, 'h> {
     /// A bit for each unit of the heap.
     seen: Vec<u64>,
     entries_max: usize,
-    random: u64,
     buffer: Vec<u8>,
 }
 
@@ -82,7 +81,6 @@ pub fn trace(heap: &Heap, classes: Classes, roots: &Roots, bytes: usize) -> Resu
         // Pages of it that are not written take no memory.
         seen: vec![0; units.div_ceil(64)],
         entries_max: (bytes / size_of::<Entry>()).min(ROOT as usize),
-        random: 0x9e37_79b9_7f4a_7c15,
         buffer: vec![0; PIECE],
         live: Live {
             start,
@@ -90,15 +88,16 @@ pub fn trace(heap: &Heap, classes: Classes, roots: &Roots, bytes: usize) -> Resu
             roots: Vec::new(),
             classes,
             counts,
+            groups: Groups::default(),
             lost: 0,
         },
     };
-    for roots in [&roots.named, &roots.stacks] {
+    for (roots, via) in [(&roots.named, Via::ROOT), (&roots.stacks, Via::STACK)] {
         let from = tracer.live.entries.len();
         for (root, object) in roots.iter().take(ROOTS_MAX - tracer.live.roots.len()) {
             let number = ROOT + tracer.live.roots.len() as u32;
             tracer.live.roots.push(*root);
-            tracer.reach(*object, number)?;
+            tracer.reach(*object, number, via)?;
         }
         tracer.follow(from)?;
     }
@@ -123,7 +122,7 @@ impl Tracer<'_, '_> {
     }
 
     /// An object that something refers to; counted when it is read.
-    fn reach(&mut self, object: u64, parent: u32) -> Result<(), Stop> {
+    fn reach(&mut self, object: u64, parent: u32, via: Via) -> Result<(), Stop> {
         if !self.heap.in_heap(object) {
             return Ok(());
         }
@@ -139,7 +138,11 @@ impl Tracer<'_, '_> {
         if self.live.entries.len() >= self.entries_max {
             return Err(Stop::TooLarge);
         }
-        self.live.entries.push(Entry { place, parent });
+        self.live.entries.push(Entry {
+            place,
+            parent,
+            group: via.0,
+        });
         Ok(())
     }
 
@@ -154,6 +157,8 @@ impl Tracer<'_, '_> {
         if self.live.counts[class as usize].objects == 0 {
             self.class(class, entry)?;
         }
+        let (group, counts) = self.group(object, entry, class, shape.kind);
+        self.live.entries[entry as usize].group = group;
         let bytes = match shape.kind {
             Kind::Instance => {
                 self.instance(object, &shape, entry)?;
@@ -171,7 +176,14 @@ impl Tracer<'_, '_> {
             Kind::Objects => self.items(object, &shape, entry)?,
         };
         match bytes {
-            Some(bytes) => self.count(class, bytes, entry),
+            Some(bytes) => {
+                let count = &mut self.live.counts[class as usize];
+                count.objects += 1;
+                count.bytes = count.bytes.saturating_add(bytes);
+                if counts {
+                    self.live.groups.add(group, bytes, entry);
+                }
+            }
             None => self.live.lost += 1,
         }
         Ok(())
@@ -181,27 +193,33 @@ impl Tracer<'_, '_> {
     fn class(&mut self, class: u32, entry: u32) -> Result<(), Stop> {
         let address = self.live.classes.all[class as usize].address;
         match self.heap.handle(address, self.heap.layout.klass.mirror) {
-            Some(mirror) => self.reach(mirror, entry),
+            Some(mirror) => self.reach(mirror, entry, Via::CLASS),
             None => Ok(()),
         }
     }
 
-    fn count(&mut self, class: u32, bytes: u64, entry: u32) {
-        // xorshift64
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        let count = &mut self.live.counts[class as usize];
-        count.objects += 1;
-        count.bytes = count.bytes.saturating_add(bytes);
-        if count.samples.len() < SAMPLES {
-            count.samples.push(entry);
-        } else if let Some(sample) = count
-            .samples
-            .get_mut((self.random % count.objects) as usize)
-        {
-            *sample = entry;
+    /// The group of an object that is being read, and whether it counts there.
+    fn group(&mut self, object: u64, entry: u32, class: u32, kind: Kind) -> (u32, bool) {
+        let Entry { parent, group, .. } = self.live.entries[entry as usize];
+        let live = &mut self.live;
+        let of = |class: u32| {
+            let class = &live.classes.all[class as usize];
+            Of {
+                class: class.same_name,
+                name: class.symbol,
+            }
+        };
+        if kind == Kind::Mirror {
+            let described = self.heap.pointer(object, self.heap.layout.mirror.klass);
+            let described = described.and_then(|class| live.classes.find(class));
+            // Of a class that many loaders have, what holds the loader matters.
+            let alone = described.filter(|class| live.classes.of_same_name(*class) == 1);
+            if let Some(described) = alone {
+                return live.groups.of_statics(of(described), of(class));
+            }
         }
+        let above = live.entries.get(parent as usize).map(|entry| entry.group);
+        live.groups.of(above, Via(group), of(class))
     }
 
     fn instance(&mut self, object: u64, shape: &Rc<Shape>, entry: u32) -> Result<(), Stop> {
@@ -213,7 +231,7 @@ impl Tracer<'_, '_> {
         if length > PIECE {
             for offset in &shape.references {
                 if let Some(to) = self.heap.reference(object, u64::from(*offset)) {
-                    self.reach(to, entry)?;
+                    self.reach(to, entry, Via::field(*offset))?;
                 }
             }
             return Ok(());
@@ -224,7 +242,7 @@ impl Tracer<'_, '_> {
         if is_read.is_some() {
             for offset in &shape.references {
                 let to = reference(self.heap.layout.oops, &buffer[*offset as usize..]);
-                reached = reached.and_then(|()| self.reach(to, entry));
+                reached = reached.and_then(|()| self.reach(to, entry, Via::field(*offset)));
             }
         }
         self.buffer = buffer;
@@ -238,8 +256,8 @@ impl Tracer<'_, '_> {
         // Of a primitive type there is no class.
         let class = self.heap.pointer(object, of.klass);
         if let Some(class) = class.filter(|class| self.live.classes.find(*class).is_some()) {
-            for to in self.heap.statics(class, object) {
-                self.reach(to, entry)?;
+            for (to, via) in self.heap.statics(class, object) {
+                self.reach(to, entry, via)?;
             }
         }
         Ok(words.map(|words| u64::from(words) * UNIT))
@@ -278,7 +296,7 @@ impl Tracer<'_, '_> {
             let oops = self.heap.layout.oops;
             for item in piece.chunks_exact(if are_references { width } else { 8 }) {
                 if are_references {
-                    self.reach(reference(oops, item), parent)?;
+                    self.reach(reference(oops, item), parent, Via::ITEM)?;
                 } else {
                     self.frame_word(item, parent)?;
                 }
@@ -294,7 +312,7 @@ impl Tracer<'_, '_> {
             let is_object = self.heap.in_heap(to)
                 && self.live.classes.of_object(self.heap, to).is_some();
             if is_object {
-                self.reach(to, parent)?;
+                self.reach(to, parent, Via::ITEM)?;
             }
         }
         Ok(())
@@ -329,18 +347,13 @@ impl Live {
         self.start + u64::from(place) * UNIT
     }
 
-    /// Of each remembered object of a class, the addresses from the root to it, and the root.
-    pub fn ways(&self, class: u32) -> Vec<(Root, Vec<u64>)> {
-        let samples = self.counts.get(class as usize).map(|count| &count.samples);
-        let samples = samples.into_iter().flatten();
-        samples.filter_map(|entry| self.way(*entry)).collect()
-    }
-
-    fn way(&self, entry: u32) -> Option<(Root, Vec<u64>)> {
+    /// The addresses from the root to an object with their groups, and the root.
+    pub fn way(&self, entry: u32) -> Option<(Root, Vec<(u64, u32)>)> {
         let (mut way, mut at) = (Vec::new(), entry);
         let root = loop {
-            way.push(self.address(at));
-            match self.entries.get(at as usize)?.parent {
+            let Entry { parent, group, .. } = *self.entries.get(at as usize)?;
+            way.push((self.address(at), group));
+            match parent {
                 root if root >= ROOT => break *self.roots.get((root - ROOT) as usize)?,
                 parent => at = parent,
             }

@@ -222,6 +222,9 @@ fn lead(managed: &ManagedGrowth) -> Option<&TypeGrowth> {
     /// Of the new objects or bytes of any type.
     const FEW: f64 = 0.02;
     let first = managed.types.first()?;
+    if let Some(held) = first_new(managed, first) {
+        return Some(held);
+    }
     let most = |of: &[&TypeGrowth]| of.iter().map(|of| of.objects.grown).fold(0.0, f64::max);
     let is_own = |of: &&TypeGrowth| !is_of_the_language(managed.language, &of.name);
     let all: Vec<&TypeGrowth> = managed.types.iter().collect();
@@ -247,6 +250,15 @@ fn lead(managed: &ManagedGrowth) -> Option<&TypeGrowth> {
         return Some(first);
     };
     Some(more_than(managed, own).unwrap_or(own))
+}
+
+/// On the way to the objects with most new bytes, those that become more: the others are what each of them has. Where they
+/// are of the language, a type of the program tells more.
+fn first_new<'a>(managed: &'a ManagedGrowth, of: &TypeGrowth) -> Option<&'a TypeGrowth> {
+    let name = managed.holder_of(&of.name)?.first_new.as_ref()?;
+    let own = !is_of_the_language(managed.language, name);
+    let mut grown = managed.types.iter().filter(|of| of.objects.is_clear);
+    grown.find(|of| own && of.name == *name)
 }
 
 /// A type with far more new bytes whose objects are held, as is known, by a way that does not lead through `own`: they
@@ -347,17 +359,21 @@ fn by_task(managed: &ManagedGrowth, tasks: &TaskGrowth) -> Finding {
         .as_ref()
         .map_or_else(String::new, |wait| format!(" that wait ({wait})"));
     let at = place_of(&group.frames).map_or_else(String::new, |place| format!(" in {place}"));
-    let maker = group.created_by.as_ref().and_then(named);
-    let by = maker
-        .as_ref()
-        .map_or_else(String::new, |maker| format!(", started by {maker}"));
+    let starters = starters(managed);
+    let created = group.created_by.as_ref().and_then(named);
+    let by = match (&created, &starters[..]) {
+        (Some(maker), _) => format!(", started by {maker}"),
+        (None, []) => String::new(),
+        (None, code) => format!("; code that starts {noun}: {}", code.join(", ")),
+    };
+    let maker = created.or(starters.into_iter().next());
     let each = group.bytes as f64 / group.tasks.max(1) as f64;
     let (now, before) = (all.level, all.level - all.grown);
     let what = match group.created_by.is_some() {
         true => format!("{noun}{waits}{at}{by} rise from {before:.0} to {now:.0}"),
         // Who starts them is not known: the number is that of all.
         false => format!(
-            "{noun} rise from {before:.0} to {now:.0}, of them {:.0}{waits}{at}",
+            "{noun} rise from {before:.0} to {now:.0}, of them {:.0}{waits}{at}{by}",
             tasks.tasks.level
         ),
     };
@@ -372,10 +388,17 @@ fn by_task(managed: &ManagedGrowth, tasks: &TaskGrowth) -> Finding {
         bytes: each * all.grown,
         values: all.values,
         by_part: false,
-        is_certain: maker.is_some(),
+        is_certain: group.created_by.is_some(),
         sentence: format!("a leak of {noun}: {what}"),
         next,
     }
+}
+
+/// Functions of the program that start threads, where the objects of threads tell.
+fn starters(managed: &ManagedGrowth) -> Vec<String> {
+    let holder = managed.holder_of("java.lang.Thread");
+    let makers = holder.into_iter().flat_map(|holder| &holder.makers);
+    makers.map(|maker| short(maker)).collect()
 }
 
 fn is_own(frame: &&Frame) -> bool {

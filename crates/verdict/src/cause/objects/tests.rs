@@ -62,6 +62,7 @@ fn case(mib: f64, managed: ManagedGrowth) -> Case {
 fn held(path: &[&str], users: &[&str]) -> Holder {
     let own = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     Holder {
+        first_new: None,
         type_name: "orders.Order".to_owned(),
         path: own(path),
         objects: 190,
@@ -107,6 +108,7 @@ fn the_programs_own_type_is_named_with_its_holder() {
 fn a_lost_reference_is_a_leak() {
     let mut managed = python(vec![of_type("orders.Order", 9_000.0, 9.0)]);
     managed.holders = vec![Holder {
+        first_new: None,
         kept: Kept::Native,
         ..held(&["no Python object refers to them (refcount 1)"], &[])
     }];
@@ -318,6 +320,7 @@ fn java(committed_grown: f64, objects_mib: f64) -> ManagedGrowth {
 fn class_metadata_comes_first_where_the_heap_keeps_its_size() {
     let mut managed = java(0.0, 9.0);
     managed.holders = vec![Holder {
+        first_new: None,
         type_name: "java.lang.Class".to_owned(),
         makers: vec!["App.apply (App.java:11)".to_owned()],
         ..held(&["static rules.Engine.CACHE (HashMap)", "[…] (Class)"], &[])
@@ -426,6 +429,7 @@ fn a_heap_that_was_not_collected_may_fill_by_a_little() {
 fn references_that_native_code_lost_are_a_leak_though_pointers_remain() {
     let mut managed = python(vec![of_type("orders.Order", 9_000.0, 9.0)]);
     managed.holders = vec![Holder {
+        first_new: None,
         kept: Kept::Native,
         ..held(
             &["120 different objects hold them, each a dict"],
