@@ -116,10 +116,7 @@ impl Jvm {
 fn with_makers(mut holders: Vec<Holder>, recorded: &[Holder]) -> Vec<Holder> {
     for holder in &mut holders {
         let of_type = |of: &&Holder| of.type_name == holder.type_name && !of.makers.is_empty();
-        let most = recorded
-            .iter()
-            .filter(of_type)
-            .max_by_key(|of| of.objects);
+        let most = recorded.iter().filter(of_type).max_by_key(|of| of.objects);
         if let Some(most) = most {
             holder.makers.clone_from(&most.makers);
         }

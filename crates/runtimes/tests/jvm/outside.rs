@@ -34,8 +34,14 @@ fn types_and_holders_without_a_pause() {
             let snapshot = read(&mut jvm);
             let version = format!("{} {options:?}", jvm.runtime());
             let top: Vec<_> = snapshot.types.iter().take(6).collect();
-            println!("{version}: {:?} {top:?} {:?}", snapshot.cost, snapshot.missing);
-            assert!(is_about(objects(&snapshot, "App$Session"), SESSIONS), "{version}");
+            println!(
+                "{version}: {:?} {top:?} {:?}",
+                snapshot.cost, snapshot.missing
+            );
+            assert!(
+                is_about(objects(&snapshot, "App$Session"), SESSIONS),
+                "{version}"
+            );
             let bytes = snapshot.types.iter().find(|of| of.name == "byte[]");
             let bytes = bytes.expect("byte[]");
             assert!(

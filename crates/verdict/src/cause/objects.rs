@@ -36,15 +36,15 @@ pub fn refined(case: &Case, first: CauseVerdict) -> CauseVerdict {
     };
     let all = grown_bytes(case);
     let least = GROWN_BYTES_MIN.max(GROWN_SHARE * case.account.rss_bytes);
-    if finding.bytes < least.max(LITTLE * all) {
+    // What is in use in the heap is known, and becomes more: what the runtime takes beyond it is room.
+    let is_known = managed.live.is_some() && first.cause == Cause::Managed && !first.undecided;
+    let share = if is_known { 0.0 } else { LITTLE };
+    if finding.bytes < least.max(share * all) {
         return few_bytes(case, managed, first);
     }
     if all == 0.0 {
         return before_rss(case, first, finding);
     }
-    // Sites of allocations since the first snapshot have what is new alone, and a snapshot of V8's heap what is in use
-    // alone, while its text makes RSS larger: that the heap grows is known from RSS.
-    let is_known = managed.live.is_some() && first.cause == Cause::Managed && !first.undecided;
     if finding.bytes < MOST * all && !is_known {
         return beside(first, "beside it ", &finding);
     }
@@ -163,7 +163,8 @@ fn without_objects(case: &Case, managed: &ManagedGrowth, first: CauseVerdict) ->
 fn only_room(managed: &ManagedGrowth, all: f64, first: &CauseVerdict) -> Option<CauseVerdict> {
     const CONFIDENCE: f64 = 0.6;
     let live = managed.live.filter(|live| live.values >= SNAPSHOTS_FEW)?;
-    let is_room = first.cause == Cause::Managed && live.grown < LITTLE * all;
+    let is_little = live.grown < BEFORE_SHARE * live.level || !live.is_clear;
+    let is_room = first.cause == Cause::Managed && is_little && live.grown < LITTLE * all;
     let sentence = format!(
         "the {} heap takes {} more from the system, and what is in use after each collection stays at {}: room that \
          the runtime keeps",

@@ -15,9 +15,12 @@ const PAUSING_SNAPSHOTS: u32 = 12;
 /// without a second snapshot the first was for nothing.
 const PAUSE_REST: u32 = 50;
 const LAST_PAUSE_REST: u32 = 3;
-/// After a snapshot our CPU time rests so many times: reading the heaps of all processes takes a tenth of one core at
-/// most.
+/// After a snapshot our CPU time rests so many times: reading the heaps of all processes takes a tenth of one core. A heap
+/// that is so large that this leaves fewer than [`SNAPSHOTS_LEAST`] takes a quarter at most.
 const REST: u32 = 9;
+const REST_LEAST: u32 = 3;
+/// Fewer decide nothing.
+const SNAPSHOTS_LEAST: u32 = 4;
 /// Of one snapshot, and of the search for holders.
 const READING_MAX: Duration = Duration::from_secs(10);
 /// The same once the user has interrupted.
@@ -133,7 +136,7 @@ impl Heaps {
         let (begin, cpu_ns) = (Instant::now(), read_ns(ClockId::ThreadCPUTime));
         self.read(at_s, plan, false);
         let took_ns = read_ns(ClockId::ThreadCPUTime) - cpu_ns;
-        let rest = Duration::from_nanos(took_ns.max(0) as u64) * REST;
+        let rest = rest(Duration::from_nanos(took_ns.max(0) as u64), plan.duration);
         self.next = Some(begin + (plan.duration / SNAPSHOTS).max(rest));
         rest
     }
@@ -266,6 +269,11 @@ impl Heap {
     }
 }
 
+/// After a reading that took so much CPU time.
+fn rest(took: Duration, of: Duration) -> Duration {
+    (took * REST).min((of / SNAPSHOTS_LEAST).max(took * REST_LEAST))
+}
+
 fn add(pauses: &mut Times, paused: Duration) {
     if !paused.is_zero() {
         pauses.add(paused.as_nanos() as u64);
@@ -290,4 +298,21 @@ fn held(growth: &ManagedGrowth) -> Vec<String> {
         }
     }
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_heap_is_read_four_times() {
+        let rest = |took_ms, of_s| rest(Duration::from_millis(took_ms), Duration::from_secs(of_s));
+        assert_eq!(rest(100, 20), Duration::from_millis(900));
+        assert_eq!(rest(1_000, 20), Duration::from_secs(5));
+        assert_eq!(
+            rest(3_000, 20),
+            Duration::from_secs(9),
+            "a quarter of a core"
+        );
+    }
 }

@@ -106,7 +106,9 @@ fn length(code: &[u8], at: usize) -> Option<usize> {
         WIDE if code.get(at + 1) == Some(&IINC) => 6,
         WIDE => 4,
         _ => {
-            let of = LENGTHS.iter().find(|(range, _)| range.contains(&operation))?;
+            let of = LENGTHS
+                .iter()
+                .find(|(range, _)| range.contains(&operation))?;
             of.1
         }
     };

@@ -6,9 +6,13 @@ use std::rc::Rc;
 use super::heap::{Heap, array_header, class_name};
 use crate::memory::hash::AddressHash;
 
-/// Of a large application server there are 100,000.
-const CLASSES_MAX: usize = 1 << 20;
+/// A large application server has 100,000.
+const CLASSES_MAX: usize = 1 << 18;
 const LOADERS_MAX: usize = 1 << 18;
+/// Places of references of all classes together.
+const REFERENCES_MAX: usize = 1 << 22;
+/// Of one class: as many fields as a class file may have.
+const REFERENCES_OF_CLASS: usize = 65_535;
 /// Classes that one inherits from.
 const DEPTH_MAX: usize = 256;
 
@@ -27,6 +31,7 @@ pub struct Classes {
     by_address: HashMap<u64, u32, AddressHash>,
     /// By the address of the name: the first one, and how many there are.
     by_symbol: HashMap<u64, (u32, u32), AddressHash>,
+    references: usize,
 }
 
 pub struct Class {
@@ -127,8 +132,10 @@ impl Classes {
 
     pub fn shape(&mut self, heap: &Heap, number: u32) -> Option<Rc<Shape>> {
         let class = self.all.get_mut(number as usize)?;
-        if class.shape.is_none() {
-            class.shape = Some(Rc::new(shape(heap, class.address)?));
+        if class.shape.is_none() && self.references < REFERENCES_MAX {
+            let shape = shape(heap, class.address)?;
+            self.references += shape.references.len();
+            class.shape = Some(Rc::new(shape));
         }
         class.shape.clone()
     }
@@ -179,6 +186,9 @@ fn references(heap: &Heap, class: u64) -> Option<Vec<u32>> {
     let (mut references, mut at) = (Vec::new(), class);
     let mut is_soft = false;
     for _ in 0..DEPTH_MAX {
+        if heap.pages.is_late() {
+            return None;
+        }
         let name = heap.class_symbol(at)?;
         is_soft |= matches!(
             name.as_str(),
@@ -190,7 +200,7 @@ fn references(heap: &Heap, class: u64) -> Option<Vec<u32>> {
             let is_left_out = name.is_some_and(|name| {
                 NOT_FOLLOWED.contains(&name.as_str()) && !(is_soft && name == "referent")
             });
-            if !field.is_static && !is_left_out {
+            if !field.is_static && !is_left_out && references.len() < REFERENCES_OF_CLASS {
                 references.push(field.offset);
             }
         }
@@ -200,5 +210,6 @@ fn references(heap: &Heap, class: u64) -> Option<Vec<u32>> {
         }
     }
     references.sort_unstable();
+    references.dedup();
     Some(references)
 }

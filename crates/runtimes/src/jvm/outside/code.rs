@@ -172,6 +172,9 @@ impl Wanted {
         let pool = Pool::of(heap, class)?;
         let count = u64::from(heap.int(methods, 0)?).min(METHODS_MAX);
         for at in 0..count {
+            if heap.pages.is_late() {
+                return None;
+            }
             let method = heap.word(methods, 8 + 8 * at)?;
             if let Some(does) = does(heap, &pool, method) {
                 self.method(method, &does);
@@ -192,7 +195,9 @@ impl Wanted {
             found.puts.extend(used(&does.puts));
             let made = does.news.iter().find(|(_, name)| name == type_name);
             found.makes.extend(made.map(|(at, _)| place(*at)));
-            let started = does.starts.filter(|_| type_name == THREAD && made.is_none());
+            let started = does
+                .starts
+                .filter(|_| type_name == THREAD && made.is_none());
             found.makes.extend(started.map(place));
         }
     }

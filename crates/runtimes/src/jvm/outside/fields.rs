@@ -66,7 +66,11 @@ impl Heap<'_> {
                 let count = u64::from(self.half(class, count_at)?);
                 let bytes = count * FIELD_SLOTS * 2;
                 let slots = self.pointer(class, at)?.checked_add(4)?;
-                slots_of(&self.pages.bytes(slots, bytes, FIELDS_MAX * FIELD_SLOTS * 2)?)
+                slots_of(
+                    &self
+                        .pages
+                        .bytes(slots, bytes, FIELDS_MAX * FIELD_SLOTS * 2)?,
+                )
             }
             Fields::Stream { at } => {
                 let stream = self.pointer(class, at)?;

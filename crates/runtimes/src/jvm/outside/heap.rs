@@ -4,8 +4,8 @@ use observe::fact::memory::Memory;
 
 use super::layout::{Header, Layout, Narrow};
 use super::spaces::Spaces;
-use crate::jvm::text::bounded;
 use crate::jvm::histogram::written_name;
+use crate::jvm::text::bounded;
 use crate::memory::pages::Pages;
 
 const NAME_BYTES_MAX: u64 = 1_024;
@@ -127,16 +127,13 @@ impl Heap<'_> {
         is_inside.then(|| self.word(pool, offset))?
     }
 
-    /// The text of a java.lang.String with these bytes, cut to so many letters. `coder`: offset of the field in it.
-    pub fn text(&self, string: u64, bytes: u64, coder: u64, most: u64) -> Option<String> {
-        const UTF16: u8 = 1;
-        let mut is_wide = [0];
-        self.pages
-            .read(string.checked_add(coder)?, &mut is_wide)?;
-        let is_wide = is_wide[0] == UTF16;
+    /// The text of a java.lang.String with this array, cut to so many letters.
+    pub fn text(&self, bytes: u64, is_wide: bool, most: u64) -> Option<String> {
         let length = self.length(bytes)?.min(most * if is_wide { 2 } else { 1 });
         let begin = array_header(self.helper(self.class_of(bytes)?)?);
-        let bytes = self.pages.bytes(bytes.checked_add(begin)?, length, 2 * most)?;
+        let bytes = self
+            .pages
+            .bytes(bytes.checked_add(begin)?, length, 2 * most)?;
         let text = match is_wide {
             true => {
                 let pairs = bytes.as_chunks::<2>().0.iter();
@@ -158,7 +155,9 @@ pub fn array_header(helper: i32) -> u64 {
 /// As users write it: `java.util.HashMap$Node`, `byte[]`.
 pub fn class_name(symbol: &str) -> String {
     // A hidden class has an address behind a plus sign.
-    bounded(written_name(&symbol.replace('/', ".").replace("+0x", "/0x")))
+    bounded(written_name(
+        &symbol.replace('/', ".").replace("+0x", "/0x"),
+    ))
 }
 
 #[cfg(test)]

@@ -212,7 +212,11 @@ pub enum ThreadList {
     /// Address of the first one, and where each has the next.
     Linked { first: u64, next: u64 },
     /// Address of the pointer to the list; length and threads in it.
-    Array { list: u64, length: u64, threads: u64 },
+    Array {
+        list: u64,
+        length: u64,
+        threads: u64,
+    },
 }
 
 /// Blocks of local JNI handles: where a thread has the first one; number and next in a block.
@@ -242,13 +246,21 @@ impl Layout {
         let at = |of: &str, field: &str| Some(tables.offset(of, field)? as u64);
         let narrow = |of: &str, field: &str| {
             let (base, shift) = (format!("{field}_base"), format!("{field}_shift"));
-            let old = || Some((tables.address("Universe", &base)?, tables.address("Universe", &shift)?));
+            let old = || {
+                Some((
+                    tables.address("Universe", &base)?,
+                    tables.address("Universe", &shift)?,
+                ))
+            };
             let new = Some((tables.address(of, &base), tables.address(of, &shift)));
             let plain = || Some((tables.address(of, "_base")?, tables.address(of, "_shift")?));
             let both = new.and_then(|(base, shift)| base.zip(shift));
             let (base, shift) = both.or_else(plain).or_else(old)?;
             let shift = memory.u32(shift).filter(|shift| *shift <= 16)?;
-            Some(Narrow { base: memory.u64(base)?, shift })
+            Some(Narrow {
+                base: memory.u64(base)?,
+                shift,
+            })
         };
         let heap = memory.u64(tables.address("Universe", "_collectedHeap")?)?;
         let parts = Parts::of(tables, flags.collector, heap)?;

@@ -18,8 +18,11 @@ mod code;
 mod fields;
 mod groups;
 mod heap;
+#[cfg(test)]
+mod hostile;
 mod layout;
 mod roots;
+mod seen;
 mod spaces;
 mod stacks;
 mod statics;
@@ -66,7 +69,9 @@ pub(super) struct Outside {
 
 impl std::fmt::Debug for Outside {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Outside").field("pid", &self.pid).finish_non_exhaustive()
+        f.debug_struct("Outside")
+            .field("pid", &self.pid)
+            .finish_non_exhaustive()
     }
 }
 
@@ -183,7 +188,11 @@ fn reason(stop: Stop) -> &'static str {
 }
 
 fn types(heap: &Heap, live: &mut Live) -> Vec<TypeCount> {
-    let counted = live.counts.iter().enumerate().filter(|(_, count)| count.objects > 0);
+    let counted = live
+        .counts
+        .iter()
+        .enumerate()
+        .filter(|(_, count)| count.objects > 0);
     let mut types: HashMap<String, TypeCount> = HashMap::new();
     for (number, count) in counted {
         let Some(name) = live.classes.name(heap, number as u32) else {

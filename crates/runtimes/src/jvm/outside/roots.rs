@@ -20,7 +20,7 @@ const STORAGE_WORDS: u64 = 16;
 const STORAGE_BLOCKS_MAX: u64 = 1 << 20;
 /// A block of an OopStorage has 64 handles first, then which are in use, then whose it is (`oopStorage.inline.hpp`).
 const HANDLES_OF_STORAGE: u64 = 64;
-/// References of all stacks.
+/// References of all stacks, and of all lasting handles.
 const WORDS_MAX: usize = 1 << 20;
 
 /// What holds an object from outside of the heap.
@@ -31,9 +31,13 @@ pub enum Root {
     /// The object of a thread that runs.
     Thread,
     /// A variable on the stack of a thread, whose object is at that address.
-    Stack { thread: u64 },
+    Stack {
+        thread: u64,
+    },
     /// A JNI handle of a thread, or one that lasts.
-    Local { thread: u64 },
+    Local {
+        thread: u64,
+    },
     Global,
 }
 
@@ -63,10 +67,14 @@ pub fn roots(heap: &Heap, classes: &Classes, pid: u32) -> Option<Roots> {
     for (number, class) in classes.all.iter().enumerate() {
         if classes.is_boot(heap, number as u32) {
             let mirror = heap.handle(class.address, heap.layout.klass.mirror);
-            roots.named.extend(mirror.map(|mirror| (Root::Class, mirror)));
+            roots
+                .named
+                .extend(mirror.map(|mirror| (Root::Class, mirror)));
         }
     }
-    roots.named.extend(globals(heap).into_iter().map(|to| (Root::Global, to)));
+    roots
+        .named
+        .extend(globals(heap).into_iter().map(|to| (Root::Global, to)));
     let threads = threads(heap);
     let tops = stack_tops(heap, pid, &threads);
     let mut words = HashSet::new();
@@ -76,13 +84,17 @@ pub fn roots(heap: &Heap, classes: &Classes, pid: u32) -> Option<Roots> {
         }
         roots.named.push((Root::Thread, thread.object));
         let of = thread.object;
-        for handle in locals(heap, thread).unwrap_or_default() {
-            roots.stacks.push((Root::Local { thread: of }, handle));
-        }
+        let left = WORDS_MAX.saturating_sub(roots.stacks.len());
+        let locals = locals(heap, thread).unwrap_or_default();
+        let locals = locals.into_iter().take(left);
+        roots
+            .stacks
+            .extend(locals.map(|to| (Root::Local { thread: of }, to)));
         words.clear();
         scan(heap, classes, top, thread.base, &mut words);
         let found = words.iter().map(|to| (Root::Stack { thread: of }, *to));
-        roots.stacks.extend(found.take(WORDS_MAX - roots.stacks.len().min(WORDS_MAX)));
+        let left = WORDS_MAX.saturating_sub(roots.stacks.len());
+        roots.stacks.extend(found.take(left));
     }
     Some(roots)
 }
@@ -122,7 +134,11 @@ fn array(heap: &Heap, list: u64, length: u64, threads: u64) -> Option<Vec<u64>> 
     let list = heap.pages.word(list)?;
     let count = u64::from(heap.int(list, length)?).min(THREADS_MAX as u64);
     let items = heap.pointer(list, threads)?;
-    Some((0..count).filter_map(|at| heap.word(items, 8 * at)).collect())
+    Some(
+        (0..count)
+            .filter_map(|at| heap.word(items, 8 * at))
+            .collect(),
+    )
 }
 
 /// Where each stack ends now: by the JVM where the thread is outside of Java, by the kernel where it waits, and where
@@ -159,23 +175,23 @@ fn waiting_tops(pid: u32) -> Vec<u64> {
 
 /// Words of a stack that point to objects. Compiled code keeps compressed references in halves of words.
 fn scan(heap: &Heap, classes: &Classes, from: u64, to: u64, words: &mut HashSet<u64>) {
-    let is_object =
-        |at: &u64| heap.in_heap(*at) && classes.of_object(heap, *at).is_some();
+    let is_object = |at: &u64| heap.in_heap(*at) && classes.of_object(heap, *at).is_some();
     let mut at = from & !7;
     while at < to && words.len() < WORDS_MAX && !heap.pages.is_late() {
         let end = (at / PAGE_BYTES + 1) * PAGE_BYTES;
-        heap.pages.words(at, (end.min(to) - at) / 8, &mut |_, word| {
-            if is_object(&word) {
-                words.insert(word);
-                return;
-            }
-            let Some(by) = heap.layout.oops else {
-                return;
-            };
-            let halves = [word as u32, (word >> 32) as u32];
-            let objects = halves.iter().filter_map(|half| heap.widened(*half, by));
-            words.extend(objects.filter(is_object));
-        });
+        heap.pages
+            .words(at, (end.min(to) - at) / 8, &mut |_, word| {
+                if is_object(&word) {
+                    words.insert(word);
+                    return;
+                }
+                let Some(by) = heap.layout.oops else {
+                    return;
+                };
+                let halves = [word as u32, (word >> 32) as u32];
+                let objects = halves.iter().filter_map(|half| heap.widened(*half, by));
+                words.extend(objects.filter(is_object));
+            });
         at = end;
     }
 }
@@ -215,7 +231,8 @@ fn globals(heap: &Heap) -> Vec<u64> {
             .filter(move |at| used & 1 << at != 0)
             .filter_map(move |at| heap.word(block, 8 * at))
     });
-    handles.filter(|to| heap.in_heap(*to)).collect()
+    let in_heap = handles.filter(|to| heap.in_heap(*to));
+    in_heap.take(WORDS_MAX).collect()
 }
 
 fn blocks(heap: &Heap, storage: u64, list: u64) -> Option<Vec<u64>> {

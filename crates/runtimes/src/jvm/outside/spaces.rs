@@ -125,8 +125,8 @@ fn parallel(tables: &Tables) -> Option<Parts> {
 
 fn g1(tables: &Tables, heap: u64) -> Option<Parts> {
     let at = |of: &str, field: &str| Some(tables.offset(of, field)? as u64);
-    let regions = at("G1HeapRegionManager", "_regions")
-        .or_else(|| at("HeapRegionManager", "_regions"))?;
+    let regions =
+        at("G1HeapRegionManager", "_regions").or_else(|| at("HeapRegionManager", "_regions"))?;
     let table = at("G1CollectedHeap", "_hrm")? + regions;
     let path = |field: &str| {
         Some(Path {
@@ -159,9 +159,7 @@ fn shenandoah(tables: &Tables, heap: u64) -> Option<Parts> {
 impl Path {
     fn read(&self, memory: &dyn Memory) -> Option<u64> {
         let mut offsets = self.offsets.iter();
-        offsets.try_fold(self.from, |at, offset| {
-            memory.u64(at.checked_add(*offset)?)
-        })
+        offsets.try_fold(self.from, |at, offset| memory.u64(at.checked_add(*offset)?))
     }
 }
 

@@ -26,7 +26,7 @@ pub struct Seen {
 }
 
 pub fn seen(heap: &Heap, live: &mut Live) -> Vec<Seen> {
-    let names = Names::new(heap, live);
+    let mut names = Names::new(heap, live);
     let thread = |thread: roots::Thread| Seen {
         name: bounded(without_numbers(&names.thread_name(thread.object))),
         state: names.thread_state(thread.object),

@@ -33,11 +33,10 @@ impl Heap<'_> {
         self.handle(cache, self.layout.pool.references)
     }
 
-    /// A field of four bytes that a class itself declares.
-    pub fn number_field(&self, class: u64, object: u64, name: &str) -> Option<u32> {
-        let field = self.declared(class)?.into_iter().find(|field| {
-            !field.is_static && self.field_name(class, *field).as_deref() == Some(name)
-        })?;
-        self.int(object, u64::from(field.offset))
+    /// A field of an object that a class itself declares.
+    pub fn field_named(&self, class: u64, name: &str) -> Option<Field> {
+        let mut fields = self.declared(class)?.into_iter();
+        let is_it = |field: &Field| self.field_name(class, *field).as_deref() == Some(name);
+        fields.find(|field| !field.is_static && is_it(field))
     }
 }

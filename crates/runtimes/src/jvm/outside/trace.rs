@@ -7,6 +7,7 @@
 //! In the order of addresses each part of the heap is read once a step, so a heap that is larger than our cache is read
 //! a few times and not once an object.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use observe::fact::memory::Memory;
@@ -16,6 +17,7 @@ use super::groups::{Groups, Of, Via};
 use super::heap::Heap;
 use super::layout::Narrow;
 use super::roots::{Root, Roots};
+use super::seen::Seen;
 
 /// Parents from here on are numbers of roots.
 const ROOT: u32 = 0xff00_0000;
@@ -23,6 +25,8 @@ const ROOTS_MAX: usize = (u32::MAX - ROOT) as usize;
 /// Read of an object at once, bytes.
 const PIECE: usize = 4_096;
 const UNIT: u64 = 8;
+/// Of a longer way the middle is left out.
+const HALF_WAY: usize = 100;
 
 /// An object that was reached.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +59,17 @@ pub struct Live {
     pub lost: u64,
 }
 
+/// From a root to an object.
+pub struct Way {
+    pub root: Root,
+    /// Addresses, the object itself last.
+    pub objects: Vec<u64>,
+    /// In front of this one some are left out.
+    pub gap: Option<usize>,
+    /// The first one of a group that became larger.
+    pub first_new: Option<usize>,
+}
+
 /// Why a reading ended too early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
@@ -65,9 +80,9 @@ pub enum Stop {
 struct Tracer<'m, 'h> {
     heap: &'h Heap<'m>,
     live: Live,
-    /// A bit for each unit of the heap.
-    seen: Vec<u64>,
-    entries_max: usize,
+    seen: Seen,
+    /// Of our memory that may be used.
+    bytes: usize,
     buffer: Vec<u8>,
 }
 
@@ -78,9 +93,8 @@ pub fn trace(heap: &Heap, classes: Classes, roots: &Roots, bytes: usize) -> Resu
     let counts = vec![Count::default(); classes.all.len()];
     let mut tracer = Tracer {
         heap,
-        // Pages of it that are not written take no memory.
-        seen: vec![0; units.div_ceil(64)],
-        entries_max: (bytes / size_of::<Entry>()).min(ROOT as usize),
+        seen: Seen::new(units),
+        bytes,
         buffer: vec![0; PIECE],
         live: Live {
             start,
@@ -111,8 +125,8 @@ impl Tracer<'_, '_> {
             let end = self.live.entries.len();
             self.live.entries[from..end].sort_unstable_by_key(|entry| entry.place);
             for at in from..end {
-                if at % 4_096 == 0 && self.heap.pages.is_late() {
-                    return Err(Stop::Late);
+                if at % 4_096 == 0 {
+                    self.in_time()?;
                 }
                 self.object(at as u32)?;
             }
@@ -121,21 +135,28 @@ impl Tracer<'_, '_> {
         Ok(())
     }
 
+    fn in_time(&self) -> Result<(), Stop> {
+        match self.heap.pages.is_late() {
+            true => Err(Stop::Late),
+            false => Ok(()),
+        }
+    }
+
     /// An object that something refers to; counted when it is read.
     fn reach(&mut self, object: u64, parent: u32, via: Via) -> Result<(), Stop> {
         if !self.heap.in_heap(object) {
             return Ok(());
         }
         let place = (object - self.live.start) / UNIT;
-        let (word, bit) = (place as usize / 64, 1 << (place % 64));
-        let (Some(seen), Ok(place)) = (self.seen.get_mut(word), u32::try_from(place)) else {
+        let Ok(place) = u32::try_from(place) else {
             return Ok(());
         };
-        if *seen & bit != 0 {
+        if !self.seen.add(place) {
             return Ok(());
         }
-        *seen |= bit;
-        if self.live.entries.len() >= self.entries_max {
+        let count = self.live.entries.len();
+        let taken = count * size_of::<Entry>() + self.seen.bytes();
+        if taken >= self.bytes || count >= ROOT as usize {
             return Err(Stop::TooLarge);
         }
         self.live.entries.push(Entry {
@@ -191,6 +212,7 @@ impl Tracer<'_, '_> {
 
     /// A class of which there are objects is held by them.
     fn class(&mut self, class: u32, entry: u32) -> Result<(), Stop> {
+        self.in_time()?;
         let address = self.live.classes.all[class as usize].address;
         match self.heap.handle(address, self.heap.layout.klass.mirror) {
             Some(mirror) => self.reach(mirror, entry, Via::CLASS),
@@ -251,6 +273,7 @@ impl Tracer<'_, '_> {
 
     /// Static fields, and what the constants of the class were resolved to. The bytes of the object.
     fn mirror(&mut self, object: u64, entry: u32) -> Result<Option<u64>, Stop> {
+        self.in_time()?;
         let of = self.heap.layout.mirror;
         let words = self.heap.int(object, of.size);
         // Of a primitive type there is no class.
@@ -269,22 +292,37 @@ impl Tracer<'_, '_> {
             return Ok(None);
         };
         let bytes = shape.array(length);
-        self.words(object + shape.bytes, bytes.saturating_sub(shape.bytes), entry, true)?;
+        self.words(
+            object + shape.bytes,
+            bytes.saturating_sub(shape.bytes),
+            entry,
+            true,
+        )?;
         Ok(Some(bytes))
     }
 
     /// The stack of a virtual thread, word by word. The bytes of the object: it says how many words it has.
     fn frames(&mut self, object: u64, shape: &Shape, entry: u32) -> Result<Option<u64>, Stop> {
         let class = self.heap.class_of(object);
-        let size = class.and_then(|class| self.heap.number_field(class, object, "size"));
+        let field = class.and_then(|class| self.heap.field_named(class, "size"));
+        let size = field.and_then(|field| self.heap.int(object, field.offset.into()));
         let bytes = u64::from(size.unwrap_or(0)) * UNIT;
         self.words(object + shape.bytes, bytes, entry, false)?;
         Ok(Some(shape.bytes + bytes))
     }
 
     /// References next to each other. `are_references`: nothing else is there.
-    fn words(&mut self, from: u64, bytes: u64, parent: u32, are_references: bool) -> Result<(), Stop> {
-        let (mut at, end) = (from, from.saturating_add(bytes).min(self.heap.layout.heap.1));
+    fn words(
+        &mut self,
+        from: u64,
+        bytes: u64,
+        parent: u32,
+        are_references: bool,
+    ) -> Result<(), Stop> {
+        let (mut at, end) = (
+            from,
+            from.saturating_add(bytes).min(self.heap.layout.heap.1),
+        );
         let mut buffer = vec![0; PIECE.min(usize::try_from(bytes).unwrap_or(PIECE))];
         while at < end {
             let length = (end - at).min(PIECE as u64) as usize;
@@ -309,8 +347,8 @@ impl Tracer<'_, '_> {
     fn frame_word(&mut self, item: &[u8], parent: u32) -> Result<(), Stop> {
         let halves = [&item[..4], &item[4..]].map(|half| reference(self.heap.layout.oops, half));
         for to in [reference(None, item)].into_iter().chain(halves) {
-            let is_object = self.heap.in_heap(to)
-                && self.live.classes.of_object(self.heap, to).is_some();
+            let is_object =
+                self.heap.in_heap(to) && self.live.classes.of_object(self.heap, to).is_some();
             if is_object {
                 self.reach(to, parent, Via::ITEM)?;
             }
@@ -326,7 +364,9 @@ fn reference(oops: Option<Narrow>, bytes: &[u8]) -> u64 {
             Some(0) | None => 0,
             Some(narrow) => by.base.wrapping_add(u64::from(narrow) << by.shift),
         },
-        None => bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word)),
+        None => bytes
+            .first_chunk()
+            .map_or(0, |word| u64::from_le_bytes(*word)),
     }
 }
 
@@ -343,22 +383,52 @@ impl Live {
     }
 
     fn address(&self, entry: u32) -> u64 {
-        let place = self.entries.get(entry as usize).map_or(0, |entry| entry.place);
+        let place = self
+            .entries
+            .get(entry as usize)
+            .map_or(0, |entry| entry.place);
         self.start + u64::from(place) * UNIT
     }
 
-    /// The addresses from the root to an object with their groups, and the root.
-    pub fn way(&self, entry: u32) -> Option<(Root, Vec<(u64, u32)>)> {
-        let (mut way, mut at) = (Vec::new(), entry);
+    /// What leads from a root to an object. `is_new`: whether a group became larger.
+    pub fn way(&self, entry: u32, is_new: &dyn Fn(u32) -> bool) -> Option<Way> {
+        let (mut inner, mut outer) = (Vec::new(), VecDeque::new());
+        let (mut at, mut length, mut first_new) = (entry, 0, None);
         let root = loop {
             let Entry { parent, group, .. } = *self.entries.get(at as usize)?;
-            way.push((self.address(at), group));
+            if is_new(group) {
+                first_new = Some(length);
+            }
+            length += 1;
+            if inner.len() < HALF_WAY {
+                inner.push(self.address(at));
+            } else {
+                outer.push_back(self.address(at));
+                if outer.len() > HALF_WAY {
+                    outer.pop_front();
+                }
+            }
             match parent {
                 root if root >= ROOT => break *self.roots.get((root - ROOT) as usize)?,
                 parent => at = parent,
             }
         };
-        way.reverse();
-        Some((root, way))
+        let cut = length - inner.len() - outer.len();
+        // From the root on.
+        let first_new = first_new.map(|from_object: usize| {
+            let place = length - 1 - from_object;
+            match place < outer.len() {
+                true => place,
+                false => place.saturating_sub(cut).max(outer.len()),
+            }
+        });
+        let gap = (cut > 0).then_some(outer.len());
+        let objects = outer.into_iter().rev().chain(inner.into_iter().rev());
+        Some(Way {
+            root,
+            objects: objects.collect(),
+            gap,
+            first_new,
+        })
     }
 }

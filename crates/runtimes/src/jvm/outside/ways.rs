@@ -7,14 +7,12 @@ use super::classes::{Classes, Kind};
 use super::groups::Group;
 use super::heap::Heap;
 use super::roots::Root;
-use super::trace::Live;
+use super::trace::{Live, Way};
 
 /// New objects of a group from which on it counts as one that becomes larger.
 const NEW_MIN: u64 = 10;
 /// Ways to objects of one type, those with most new objects first.
 const WAYS_MAX: usize = 24;
-/// Of a longer way the middle is left out.
-const WAY_MAX: usize = 200;
 /// Classes that one inherits from.
 const DEPTH_MAX: usize = 256;
 const NAME_MAX: u64 = 120;
@@ -35,6 +33,8 @@ pub struct Names<'m, 'h> {
     live: &'h mut Live,
     /// Fields that objects of a class have, with their names: of it and of all that it inherits from.
     fields: HashMap<u64, Vec<(u64, String)>>,
+    /// Places of numbers, by class and name.
+    numbers: HashMap<(u64, &'static str), Option<u64>>,
 }
 
 impl<'m, 'h> Names<'m, 'h> {
@@ -43,15 +43,23 @@ impl<'m, 'h> Names<'m, 'h> {
             heap,
             live,
             fields: HashMap::new(),
+            numbers: HashMap::new(),
         }
     }
 
     /// Of objects of a type, drawn at random, what holds them. `before`: objects by way in an earlier reading; those that
     /// came since then are asked about, or all where none did.
     pub fn samples(&mut self, type_name: &str, before: &HashMap<u64, u64>) -> Vec<Sample> {
-        let groups = self.live.groups.all.iter().filter(|group| group.objects > 0);
+        let groups = self
+            .live
+            .groups
+            .all
+            .iter()
+            .filter(|group| group.objects > 0);
         let of_type: Vec<&Group> = groups
-            .filter(|group| self.classes().name(self.heap, group.class).as_deref() == Some(type_name))
+            .filter(|group| {
+                self.classes().name(self.heap, group.class).as_deref() == Some(type_name)
+            })
             .collect();
         let grown = |group: &Group| {
             let before = before.get(&group.hash).copied().unwrap_or(0);
@@ -64,7 +72,11 @@ impl<'m, 'h> Names<'m, 'h> {
         let mut ways: Vec<(u64, Vec<u32>)> = of_type
             .into_iter()
             .map(|group| {
-                let weight = if has_grown { grown(group) } else { group.objects };
+                let weight = if has_grown {
+                    grown(group)
+                } else {
+                    group.objects
+                };
                 (weight, group.samples().collect())
             })
             .filter(|(weight, _)| *weight > 0)
@@ -73,13 +85,11 @@ impl<'m, 'h> Names<'m, 'h> {
         ways.truncate(WAYS_MAX);
         let mut samples = Vec::new();
         for (weight, entries) in ways {
-            let ways = entries.iter().filter_map(|entry| self.live.way(*entry));
-            let ways: Vec<(Root, Vec<(u64, u32)>)> = ways.collect();
             let first = samples.len();
-            for (root, way) in ways {
-                let mut becomes_more = way.iter().map(|(_, group)| new.get(*group as usize));
-                let first_new = becomes_more.position(|is_new| is_new == Some(&true));
-                samples.extend(self.sample(root, way, first_new));
+            for entry in entries {
+                let is_new = |group: u32| new.get(group as usize) == Some(&true);
+                let way = self.live.way(entry, &is_new);
+                samples.extend(way.and_then(|way| self.sample(&way)));
             }
             share(&mut samples[first..], weight);
         }
@@ -91,32 +101,17 @@ impl<'m, 'h> Names<'m, 'h> {
     }
 
     /// `None`: the object is no more what it was.
-    fn sample(
-        &mut self,
-        root: Root,
-        mut way: Vec<(u64, u32)>,
-        mut first_new: Option<usize>,
-    ) -> Option<Sample> {
-        let mut gap = None;
-        if way.len() > WAY_MAX {
-            let cut = way.len() - WAY_MAX;
-            first_new = first_new.map(|at| match at < WAY_MAX / 2 {
-                true => at,
-                false => at.saturating_sub(cut).max(WAY_MAX / 2),
-            });
-            gap = Some(WAY_MAX / 2);
-            way.drain(WAY_MAX / 2..way.len() - WAY_MAX / 2);
-        }
-        let mut links = Vec::with_capacity(way.len());
-        for (at, (object, _)) in way.iter().enumerate() {
-            let via = match at.checked_sub(1).filter(|_| gap != Some(at)) {
-                Some(before) => self.via(way[before].0, *object),
+    fn sample(&mut self, way: &Way) -> Option<Sample> {
+        let mut links = Vec::with_capacity(way.objects.len());
+        for (at, object) in way.objects.iter().enumerate() {
+            let via = match at.checked_sub(1).filter(|_| way.gap != Some(at)) {
+                Some(before) => self.via(way.objects[before], *object),
                 None => Via::Unknown,
             };
             links.push(self.link(*object, via)?);
         }
-        let of_thread = |thread| format!("Thread Name: {}", self.thread_name(thread));
-        let (root, root_description) = match root {
+        let mut of_thread = |thread| format!("Thread Name: {}", self.thread_name(thread));
+        let (root, root_description) = match way.root {
             Root::Class => (None, String::new()),
             Root::Thread => (Some("Thread"), String::new()),
             Root::Stack { thread } => (Some("Stack Variable"), of_thread(thread)),
@@ -129,7 +124,7 @@ impl<'m, 'h> Names<'m, 'h> {
             root_description,
             frames: Vec::new(),
             stands_for: 1,
-            first_new,
+            first_new: way.first_new,
         })
     }
 
@@ -142,7 +137,8 @@ impl<'m, 'h> Names<'m, 'h> {
                 let number = of.and_then(|of| self.classes().find(of));
                 let is_alone = number.is_some_and(|of| self.classes().of_same_name(of) == 1);
                 let name = of.and_then(|of| self.heap.class_symbol(of));
-                name.filter(|_| is_alone).map(|name| format!("Class Name: {name}"))
+                name.filter(|_| is_alone)
+                    .map(|name| format!("Class Name: {name}"))
             }
             _ if self.is_thread(class) => {
                 Some(format!("Thread Name: {}", self.thread_name(object)))
@@ -188,13 +184,8 @@ impl<'m, 'h> Names<'m, 'h> {
         }
         let class = self.classes().all.get(number as usize)?.address;
         let heap = self.heap;
-        let fields = self
-            .fields
-            .entry(class)
-            .or_insert_with(|| named_fields(heap, class));
-        let field = fields
-            .iter()
-            .find(|(offset, _)| heap.reference(object, *offset) == Some(to))?;
+        let mut fields = self.fields_of(class).iter();
+        let field = fields.find(|(offset, _)| heap.reference(object, *offset) == Some(to))?;
         Some(Via::Field(field.1.clone()))
     }
 
@@ -214,43 +205,43 @@ impl<'m, 'h> Names<'m, 'h> {
     }
 
     /// What a thread waits for, as the JVM writes it in a dump; `None`: it runs, or that is not known.
-    pub fn thread_state(&self, thread: u64) -> Option<String> {
+    pub fn thread_state(&mut self, thread: u64) -> Option<String> {
         let holder = self.named_reference(thread, "holder").unwrap_or(thread);
         let status = self.number(holder, "threadStatus")?;
         let state = STATES.iter().find(|(known, _)| *known == status);
         state.map(|(_, name)| (*name).to_owned())
     }
 
-    fn named_reference(&self, object: u64, name: &str) -> Option<u64> {
-        let fields = named_fields(self.heap, self.heap.class_of(object)?);
-        let (offset, _) = fields.into_iter().find(|(_, known)| known == name)?;
+    fn named_reference(&mut self, object: u64, name: &str) -> Option<u64> {
+        let class = self.heap.class_of(object)?;
+        let mut fields = self.fields_of(class).iter();
+        let (offset, _) = fields.find(|(_, known)| known == name)?;
+        let offset = *offset;
         self.heap.reference(object, offset)
     }
 
-    /// A field of four bytes, of its class or one that it inherits from.
-    fn number(&self, object: u64, name: &str) -> Option<u32> {
-        let mut class = self.heap.class_of(object)?;
-        for _ in 0..DEPTH_MAX {
-            let found = self.heap.number_field(class, object, name);
-            if found.is_some() {
-                return found;
-            }
-            class = self
-                .heap
-                .pointer(class, self.heap.layout.klass.super_class)?;
-        }
-        None
+    /// Places and names of the references that objects of a class have.
+    fn fields_of(&mut self, class: u64) -> &[(u64, String)] {
+        let heap = self.heap;
+        let fields = self.fields.entry(class);
+        fields.or_insert_with(|| named_fields(heap, class))
     }
 
-    pub fn thread_name(&self, thread: u64) -> String {
-        let name = || {
+    /// A field of four bytes, of its class or one that it inherits from.
+    fn number(&mut self, object: u64, name: &'static str) -> Option<u32> {
+        let (heap, class) = (self.heap, self.heap.class_of(object)?);
+        let offset = self.numbers.entry((class, name));
+        let offset = *offset.or_insert_with(|| number_offset(heap, class, name));
+        self.heap.int(object, offset?)
+    }
+
+    pub fn thread_name(&mut self, thread: u64) -> String {
+        let mut name = || {
+            const UTF16: u8 = 1;
             let text = self.named_reference(thread, "name")?;
-            let string = self.heap.class_of(text)?;
-            let coder = self.heap.declared(string)?.into_iter().find(|field| {
-                self.heap.field_name(string, *field).as_deref() == Some("coder")
-            })?;
+            let coder = self.number(text, "coder")?;
             let bytes = self.named_reference(text, "value")?;
-            self.heap.text(text, bytes, coder.offset.into(), NAME_MAX)
+            self.heap.text(bytes, coder as u8 == UTF16, NAME_MAX)
         };
         name().unwrap_or_else(|| "?".to_owned())
     }
@@ -262,6 +253,18 @@ fn share(samples: &mut [Sample], objects: u64) {
     for (at, sample) in (0..count).zip(samples) {
         sample.stands_for = objects * (at + 1) / count - objects * at / count;
     }
+}
+
+/// Where a class, or one that it inherits from, has a field.
+fn number_offset(heap: &Heap, class: u64, name: &str) -> Option<u64> {
+    let mut class = class;
+    for _ in 0..DEPTH_MAX {
+        if let Some(field) = heap.field_named(class, name) {
+            return Some(field.offset.into());
+        }
+        class = heap.pointer(class, heap.layout.klass.super_class)?;
+    }
+    None
 }
 
 /// Places and names of the references of an object.

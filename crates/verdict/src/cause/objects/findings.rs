@@ -13,6 +13,8 @@ use units::written::{bytes, bytes_per_hour};
 const TASKS_MIN: f64 = 10.0;
 const TASKS_SHARE: f64 = 0.05;
 
+const THREAD: &str = "java.lang.Thread";
+
 /// What explains most: objects, or the stacks of tasks.
 pub fn finding(managed: &ManagedGrowth) -> Option<Finding> {
     let mut all = managed.tasks.iter().filter(|tasks| is_many(tasks));
@@ -358,7 +360,7 @@ fn by_task(managed: &ManagedGrowth, tasks: &TaskGrowth) -> Finding {
         .waits_for
         .as_ref()
         .map_or_else(String::new, |wait| format!(" that wait ({wait})"));
-    let at = place_of(&group.frames).map_or_else(String::new, |place| format!(" in {place}"));
+    let at = where_they_wait(&group.frames);
     let starters = starters(managed);
     let created = group.created_by.as_ref().and_then(named);
     let by = match (&created, &starters[..]) {
@@ -396,7 +398,7 @@ fn by_task(managed: &ManagedGrowth, tasks: &TaskGrowth) -> Finding {
 
 /// Functions of the program that start threads, where the objects of threads tell.
 fn starters(managed: &ManagedGrowth) -> Vec<String> {
-    let holder = managed.holder_of("java.lang.Thread");
+    let holder = managed.holder_of(THREAD);
     let makers = holder.into_iter().flat_map(|holder| &holder.makers);
     makers.map(|maker| short(maker)).collect()
 }
@@ -413,6 +415,32 @@ fn place_of(frames: &[Frame]) -> Option<String> {
         .find(is_own)
         .or(frames.first())
         .and_then(named)
+}
+
+/// Where tasks stand, and which they are: ", in acceptLoop (Server.java:40)", " (pool-N-thread-N)".
+fn where_they_wait(frames: &[Frame]) -> String {
+    let name_of = |frame: &Frame| {
+        let function = frame.function.as_deref()?;
+        Some(function.strip_prefix('[')?.strip_suffix(']')?.to_owned())
+    };
+    let name = frames.last().and_then(name_of);
+    let frames = &frames[..frames.len() - usize::from(name.is_some())];
+    let own = frames.iter().find(is_own);
+    // All is the runtime's: what the thread was started for tells most.
+    let last = frames.iter().rfind(|frame| {
+        !frame
+            .function
+            .as_deref()
+            .is_some_and(|of| of.starts_with(THREAD))
+    });
+    let place = match name {
+        Some(_) => own.or(last),
+        None => own.or(frames.first()),
+    };
+    let called = name.map_or_else(String::new, |name| format!(" ({name})"));
+    let place = place.and_then(named);
+    let place = place.map_or_else(String::new, |place| format!(" in {place}"));
+    format!("{place}{called}")
 }
 
 fn called_by(site: &SiteGrowth) -> String {
