@@ -7,10 +7,10 @@
 //! recording  of JDK Flight Recorder     allocations, ways from roots  started by the listener; stops it at the end
 //! ```
 //!
-//! Where the heap cannot be read from outside, types come from the class histogram, for which the JVM walks its heap at
-//! a safepoint. It counts what lies in the heap, so dead objects too that were not collected yet; ZGC and Shenandoah count reachable ones only. With the other
-//! collectors types are listed only if there was a collection since the last snapshot: otherwise every program that
-//! allocates would seem to grow.
+//! Where the heap cannot be read from outside, types come from the class histogram, for which the JVM walks its heap
+//! at a safepoint. It counts what lies in the heap, so dead objects too that were not collected yet; ZGC and
+//! Shenandoah count reachable ones only. With the other collectors types are listed only if there was a collection
+//! since the last snapshot: otherwise every program that allocates would seem to grow.
 
 mod attach;
 mod counters;

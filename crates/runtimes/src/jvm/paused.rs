@@ -14,7 +14,7 @@ use super::counters::Counters;
 use super::exchange::Listener;
 use super::recording::{self, Recording};
 use super::target::Status;
-use super::unpaused::of_live;
+use super::unpaused::{Now, of_live};
 use super::{Jvm, histogram, native, pause, threads};
 use crate::{Error, HeapSize, Limits, Snapshot, TypeCount};
 
@@ -95,10 +95,7 @@ impl Jvm {
         let outside = self.outside_now(limits).ok();
         let (status, cpu) = (self.target.status()?, self.target.cpu().ok());
         let heap = counters.map(Counters::heap).unwrap_or_default();
-        let about = |jvm: &Jvm, used_bytes: u64| match outside {
-            Some(_) => Duration::ZERO,
-            None => jvm.pauses.histogram(used_bytes, status.swap_bytes),
-        };
+        let about = |jvm: &Jvm, used: u64| jvm.of_types(outside.is_some(), used, &status);
         // Refused before anything is done, if the last collection already left too much.
         allowed(about(self, heap.used_bytes), limits)?;
         let listener = Listener {
@@ -144,11 +141,8 @@ impl Jvm {
                 .missing
                 .push("the size of the heap: the JVM's GC.heap_info has none".to_owned()),
         }
-        if let Some((types, threads)) = outside {
-            let heap = snapshot.heap.take();
-            snapshot.heap = heap.map(|heap| of_live(heap, &types));
-            snapshot.types = types;
-            self.add_groups(threads::grouped(threads.into_iter()), &mut snapshot);
+        if let Some(outside) = outside {
+            self.add_outside(outside, &mut snapshot);
         }
         let before = self.target.status();
         let recording = self.start_recording(counters, &listener, &mut stops)?;
@@ -258,6 +252,23 @@ impl Jvm {
             ));
         }
         Ok(())
+    }
+
+    /// Of counting the objects by type.
+    fn of_types(&self, is_known: bool, used_bytes: u64, status: &Status) -> Duration {
+        match is_known {
+            true => Duration::ZERO,
+            false => self.pauses.histogram(used_bytes, status.swap_bytes),
+        }
+    }
+
+    /// What was read from outside, in place of what the JVM would say of it.
+    fn add_outside(&self, outside: Now, snapshot: &mut Snapshot) {
+        let (types, threads) = outside;
+        let heap = snapshot.heap.take();
+        snapshot.heap = heap.map(|heap| of_live(heap, &types));
+        snapshot.types = types;
+        self.add_groups(threads::grouped(threads.into_iter()), snapshot);
     }
 
     /// Groups of threads with what their stacks have in RAM.

@@ -46,8 +46,8 @@ pub(super) fn parse_threads(text: &str) -> Vec<Group> {
     grouped(text.split("\n\n").filter_map(parse_thread))
 }
 
-/// The largest group first. The outermost frame of each group is the threads' name, in brackets: threads of a pool differ
-/// from those of another often in nothing else.
+/// The largest group first. The outermost frame of each group is the threads' name, in brackets: threads of a pool
+/// differ from those of another often in nothing else.
 pub(super) fn grouped(threads: impl Iterator<Item = Thread>) -> Vec<Group> {
     let mut groups: HashMap<(Option<String>, Vec<Frame>), Group> = HashMap::new();
     for mut thread in threads {

@@ -14,6 +14,9 @@ const NO_COUNTERS: &str = "the JVM publishes no counters (-XX:-UsePerfData or -X
 const NO_MAKERS: &str = "which calls made the objects: JDK Flight Recorder samples them, and stops the program at its \
     end; allow it with --allow-pause";
 
+/// Objects by type, and threads.
+pub(super) type Now = (Vec<TypeCount>, Vec<Thread>);
+
 impl Jvm {
     /// Without any pause.
     pub(super) fn read_only(
@@ -50,10 +53,7 @@ impl Jvm {
     }
 
     /// Objects that are held now, by type, and the threads; an error says in words why they are not known.
-    pub(super) fn outside_now(
-        &mut self,
-        limits: &Limits,
-    ) -> Result<(Vec<TypeCount>, Vec<Thread>), String> {
+    pub(super) fn outside_now(&mut self, limits: &Limits) -> Result<Now, String> {
         let until = Instant::now() + limits.time;
         self.outside()?.snapshot(limits.bytes, until)
     }

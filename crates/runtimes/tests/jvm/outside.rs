@@ -1,4 +1,5 @@
-//! Objects by type and what holds them without any pause: read from outside, in every version, while the program goes on.
+//! Objects by type and what holds them without any pause: read from outside, in every version, while the program goes
+//! on.
 
 use std::time::Duration;
 

@@ -73,9 +73,9 @@ fn inlined(memory: Memory, layout: &Layout, blob: &Blob, offset: u64) -> Option<
             bytes: &bytes[..count],
             without_zeros: layout.without_zeros,
         };
-        let (sender, method) = (numbers.next()?, numbers.next()?);
+        let (sender, method) = (numbers.number()?, numbers.number()?);
         // -1: before the first bytecode.
-        let bytecode = numbers.next()?.checked_sub(1);
+        let bytecode = numbers.number()?.checked_sub(1);
         let place = tables
             .metadata
             .checked_add(8 * u64::from(method.checked_sub(1)?))?;
@@ -130,7 +130,7 @@ impl Numbers<'_> {
         Some(*first)
     }
 
-    pub fn next(&mut self) -> Option<u32> {
+    pub fn number(&mut self) -> Option<u32> {
         const LENGTH_MAX: usize = 5;
         let excluded = u32::from(self.without_zeros);
         let low = 192 - excluded;
@@ -146,7 +146,7 @@ impl Numbers<'_> {
     }
 
     pub fn signed(&mut self) -> Option<i32> {
-        let number = self.next()?;
+        let number = self.number()?;
         Some((number >> 1) as i32 ^ -((number & 1) as i32))
     }
 }
@@ -160,7 +160,7 @@ mod tests {
             bytes,
             without_zeros,
         };
-        std::iter::from_fn(|| numbers.next()).collect()
+        std::iter::from_fn(|| numbers.number()).collect()
     }
 
     #[test]

@@ -15,8 +15,8 @@ const PAUSING_SNAPSHOTS: u32 = 12;
 /// without a second snapshot the first was for nothing.
 const PAUSE_REST: u32 = 50;
 const LAST_PAUSE_REST: u32 = 3;
-/// After a snapshot our CPU time rests so many times: reading the heaps of all processes takes a tenth of one core. A heap
-/// that is so large that this leaves fewer than [`SNAPSHOTS_LEAST`] takes a quarter at most.
+/// After a snapshot our CPU time rests so many times: reading the heaps of all processes takes a tenth of one core. A
+/// heap that is so large that this leaves fewer than [`SNAPSHOTS_LEAST`] takes a quarter at most.
 const REST: u32 = 9;
 const REST_LEAST: u32 = 3;
 /// Fewer decide nothing.

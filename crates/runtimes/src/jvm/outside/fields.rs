@@ -114,14 +114,14 @@ fn stream_of(bytes: &[u8]) -> Option<Vec<Declared>> {
         bytes,
         without_zeros: true,
     };
-    let (count, _injected) = (numbers.next()?, numbers.next()?);
+    let (count, _injected) = (numbers.number()?, numbers.number()?);
     let mut declared = Vec::new();
     for _ in 0..u64::from(count).min(FIELDS_MAX) {
-        let (name, signature) = (numbers.next()?, numbers.next()?);
-        let (offset, access, flags) = (numbers.next()?, numbers.next()?, numbers.next()?);
+        let (name, signature) = (numbers.number()?, numbers.number()?);
+        let (offset, access, flags) = (numbers.number()?, numbers.number()?, numbers.number()?);
         for more in [HAS_VALUE, HAS_GENERIC, HAS_GROUP] {
             if flags & more != 0 {
-                numbers.next()?;
+                numbers.number()?;
             }
         }
         if flags & INJECTED != 0 {

@@ -1,5 +1,5 @@
-//! Objects that are reached the same way, through fields and classes of the same kind: a way that grows is told from one
-//! that does not, though the objects on both are of one class.
+//! Objects that are reached the same way, through fields and classes of the same kind: a way that grows is told from
+//! one that does not, though the objects on both are of one class.
 
 use std::collections::HashMap;
 

@@ -96,29 +96,33 @@ fn layout(is_narrow: bool, has_slots: bool) -> Layout {
             code_size: 32,
             const_method_bytes: 48,
         },
-        threads: Threads {
-            list: match has_slots {
-                true => ThreadList::Linked {
-                    first: META + 8,
-                    next: 16,
-                },
-                false => ThreadList::Array {
-                    list: META + 8,
-                    length: 4,
-                    threads: 16,
-                },
-            },
-            object: 648,
-            stack_base: 592,
-            stack_bytes: 600,
-            last_java: [656, 664, 672],
-            handles: Some(Handles {
-                at: 216,
-                top: 256,
-                next: 264,
-            }),
-        },
+        threads: threads(has_slots),
         global_handles: Some(META + 16),
+    }
+}
+
+fn threads(is_linked: bool) -> Threads {
+    Threads {
+        list: match is_linked {
+            true => ThreadList::Linked {
+                first: META + 8,
+                next: 16,
+            },
+            false => ThreadList::Array {
+                list: META + 8,
+                length: 4,
+                threads: 16,
+            },
+        },
+        object: 648,
+        stack_base: 592,
+        stack_bytes: 600,
+        last_java: [656, 664, 672],
+        handles: Some(Handles {
+            at: 216,
+            top: 256,
+            next: 264,
+        }),
     }
 }
 
@@ -185,7 +189,7 @@ fn memory(seed: u64) -> Made {
     put(LOADER + LOADER_BYTES, &LOADER.to_le_bytes());
     put(LOADER + 8, &[0; 8]);
     put(LOADER + 56, &META.to_le_bytes());
-    let next = if seed % 8 == 0 { LOADER } else { 0 };
+    let next = if seed.is_multiple_of(8) { LOADER } else { 0 };
     put(LOADER + 112, &next.to_le_bytes());
     Made { at: START, bytes }
 }

@@ -3,7 +3,7 @@
 use observe::fact::memory::Memory;
 use symbols::hotspot::Tables;
 
-use super::super::flags::read_flags;
+use super::flags::Flags;
 use super::spaces::Parts;
 
 const TYPES: [&str; 47] = [
@@ -244,24 +244,7 @@ impl Layout {
 
     fn from(tables: &Tables, memory: &dyn Memory, flags: Flags) -> Option<Layout> {
         let at = |of: &str, field: &str| Some(tables.offset(of, field)? as u64);
-        let narrow = |of: &str, field: &str| {
-            let (base, shift) = (format!("{field}_base"), format!("{field}_shift"));
-            let old = || {
-                Some((
-                    tables.address("Universe", &base)?,
-                    tables.address("Universe", &shift)?,
-                ))
-            };
-            let new = Some((tables.address(of, &base), tables.address(of, &shift)));
-            let plain = || Some((tables.address(of, "_base")?, tables.address(of, "_shift")?));
-            let both = new.and_then(|(base, shift)| base.zip(shift));
-            let (base, shift) = both.or_else(plain).or_else(old)?;
-            let shift = memory.u32(shift).filter(|shift| *shift <= 16)?;
-            Some(Narrow {
-                base: memory.u64(base)?,
-                shift,
-            })
-        };
+        let narrow = |of: &str, field: &str| narrow(tables, memory, of, field);
         let heap = memory.u64(tables.address("Universe", "_collectedHeap")?)?;
         let parts = Parts::of(tables, flags.collector, heap)?;
         let reserved = heap.checked_add(at("CollectedHeap", "_reserved")?)?;
@@ -318,53 +301,18 @@ impl Layout {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Collector {
-    Serial,
-    Parallel,
-    G1,
-    Shenandoah,
-}
-
-/// What the JVM was started with, or decided at its start.
-#[derive(Debug, Clone, Copy)]
-struct Flags {
-    collector: Collector,
-    has_narrow_oops: bool,
-    has_narrow_classes: bool,
-    has_compact_headers: bool,
-}
-
-impl Flags {
-    fn read(memory: &dyn Memory, libjvm: u64) -> Result<Flags, String> {
-        const NAMES: [&str; 8] = [
-            "UseSerialGC",
-            "UseParallelGC",
-            "UseG1GC",
-            "UseShenandoahGC",
-            "UseZGC",
-            "UseCompressedOops",
-            "UseCompressedClassPointers",
-            "UseCompactObjectHeaders",
-        ];
-        let flags = read_flags(memory, libjvm, NAMES);
-        let [serial, parallel, g1, shenandoah, z, oops, classes, compact] =
-            flags.map(|flag| flag == Some(true));
-        let collector = match (serial, parallel, g1, shenandoah) {
-            (true, ..) => Collector::Serial,
-            (_, true, ..) => Collector::Parallel,
-            (_, _, true, _) => Collector::G1,
-            (.., true) => Collector::Shenandoah,
-            _ if z => return Err("ZGC moves objects while the program goes on".to_owned()),
-            _ => return Err("its collector is not known".to_owned()),
-        };
-        Ok(Flags {
-            collector,
-            has_narrow_oops: oops,
-            has_narrow_classes: classes,
-            has_compact_headers: compact,
-        })
-    }
+/// Base and shift, which are variables of the class `of`, and before JDK 13 of Universe.
+fn narrow(tables: &Tables, memory: &dyn Memory, of: &str, field: &str) -> Option<Narrow> {
+    let pair = |of: &str, field: &str| {
+        let base = tables.address(of, &format!("{field}_base"))?;
+        Some((base, tables.address(of, &format!("{field}_shift"))?))
+    };
+    let found = pair(of, field).or_else(|| pair(of, ""));
+    let (base, shift) = found.or_else(|| pair("Universe", field))?;
+    Some(Narrow {
+        base: memory.u64(base)?,
+        shift: memory.u32(shift).filter(|shift| *shift <= 16)?,
+    })
 }
 
 fn klass(tables: &Tables) -> Option<Klass> {

@@ -16,6 +16,7 @@ mod bytecodes;
 mod classes;
 mod code;
 mod fields;
+mod flags;
 mod groups;
 mod heap;
 #[cfg(test)]

@@ -212,8 +212,8 @@ fn locals(heap: &Heap, thread: &Thread) -> Option<Vec<u64>> {
     Some(found)
 }
 
-/// Global JNI handles. What an OopStorage is made of is not published: its list of blocks is found by what it must be, a
-/// capacity, a number, and blocks that say whose they are.
+/// Global JNI handles. What an OopStorage is made of is not published: its list of blocks is found by what it must be,
+/// a capacity, a number, and blocks that say whose they are.
 fn globals(heap: &Heap) -> Vec<u64> {
     let Some(storage) = heap
         .layout

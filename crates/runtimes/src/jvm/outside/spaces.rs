@@ -6,7 +6,7 @@ use std::cell::Cell;
 use observe::fact::memory::Memory;
 use symbols::hotspot::Tables;
 
-use super::layout::Collector;
+use super::flags::Collector;
 
 /// A heap of 32 GiB in the smallest regions.
 const REGIONS_MAX: u64 = 1 << 17;

@@ -47,8 +47,8 @@ impl<'m, 'h> Names<'m, 'h> {
         }
     }
 
-    /// Of objects of a type, drawn at random, what holds them. `before`: objects by way in an earlier reading; those that
-    /// came since then are asked about, or all where none did.
+    /// Of objects of a type, drawn at random, what holds them. `before`: objects by way in an earlier reading; those
+    /// that came since then are asked about, or all where none did.
     pub fn samples(&mut self, type_name: &str, before: &HashMap<u64, u64>) -> Vec<Sample> {
         let groups = self
             .live

@@ -254,8 +254,8 @@ fn lead(managed: &ManagedGrowth) -> Option<&TypeGrowth> {
     Some(more_than(managed, own).unwrap_or(own))
 }
 
-/// On the way to the objects with most new bytes, those that become more: the others are what each of them has. Where they
-/// are of the language, a type of the program tells more.
+/// On the way to the objects with most new bytes, those that become more: the others are what each of them has. Where
+/// they are of the language, a type of the program tells more.
 fn first_new<'a>(managed: &'a ManagedGrowth, of: &TypeGrowth) -> Option<&'a TypeGrowth> {
     let name = managed.holder_of(&of.name)?.first_new.as_ref()?;
     let own = !is_of_the_language(managed.language, name);
