@@ -15,6 +15,8 @@ const MAKERS_MAX: usize = 3;
 const STEPS_MAX: usize = 8;
 /// A sample so many objects below one of the type was most likely allocated with it: a body, the array of its list.
 const NEAR: usize = 3;
+/// In the name of the class of a lambda, which the JVM makes.
+const LAMBDA: &str = "$$Lambda";
 /// Fields of java.lang.Class itself (JDK 11 to 25), which are no static fields of the class that it describes.
 const FIELDS_OF_CLASS: [&str; 16] = [
     "annotationData",
@@ -72,8 +74,10 @@ pub(super) fn groups(samples: &[Sample], name: &str) -> Vec<(Holder, Option<OwnF
         group.objects += sample.stands_for;
         let filled = sample.first_new.unwrap_or(place).min(place);
         group.field = own_field(&sample.way[..=filled]);
-        let first_new = sample.first_new.and_then(|at| sample.way[..=place].get(at));
-        group.first_new = first_new.map(|link| link.type_name.clone());
+        group.first_new = sample
+            .first_new
+            .and_then(|at| sample.way[..=place].get(at..))
+            .and_then(telling);
         if sample.way.len() - 1 - place <= NEAR {
             let makers = makers(&sample.frames, name);
             *group.makers.entry(makers).or_default() += sample.stands_for;
@@ -100,6 +104,15 @@ pub(super) fn groups(samples: &[Sample], name: &str) -> Vec<(Holder, Option<OwnF
         (holder((path, group)), field)
     };
     groups.into_iter().map(with_field).collect()
+}
+
+/// Of objects that come with each other, the type that tells most: the first of the program's.
+fn telling(way: &[Link]) -> Option<String> {
+    let is_own = |link: &&Link| {
+        !is_of_the_language(Language::Java, &link.type_name) && !link.type_name.contains(LAMBDA)
+    };
+    let link = way.iter().find(is_own).or(way.first())?;
+    Some(link.type_name.clone())
 }
 
 fn own_field(way: &[Link]) -> Option<OwnField> {

@@ -70,3 +70,39 @@ fn types_and_holders_without_a_pause() {
         }
     }
 }
+
+/// A queue's first entries are taken out while the rest of the heap is read.
+#[test]
+fn a_queue_that_is_emptied_meanwhile() {
+    const JOBS: u64 = 20_000;
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        let mut program = compiled.start(&[]).unwrap();
+        program.order("sessions 300000");
+        program.order(&format!("queue {JOBS}"));
+        let mut jvm = program.open();
+        let version = jvm.runtime().to_owned();
+        for _ in 0..3 {
+            let count = objects(&read(&mut jvm), "App$Job");
+            println!("{version}: {count} of {JOBS} jobs");
+            // As many as are put in and taken out while it is read.
+            assert!(
+                (JOBS / 2..JOBS * 3 / 2).contains(&count),
+                "{version}: {count}"
+            );
+        }
+        let threads = read(&mut jvm).tasks;
+        let of_main = |group: &&runtimes::TaskGroup| {
+            let name = group
+                .frames
+                .last()
+                .and_then(|frame| frame.function.as_deref());
+            name == Some("[main]")
+        };
+        let main = threads.iter().find(of_main).expect("main");
+        let functions: Vec<_> = (main.frames.iter())
+            .filter_map(|frame| frame.function.as_deref())
+            .collect();
+        assert!(functions.contains(&"App.await"), "{version}: {functions:?}");
+        program.end(300_000);
+    }
+}

@@ -7,7 +7,7 @@
 //! In the order of addresses each part of the heap is read once a step, so a heap that is larger than our cache is read
 //! a few times and not once an object.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 use observe::fact::memory::Memory;
@@ -18,6 +18,7 @@ use super::heap::Heap;
 use super::layout::Narrow;
 use super::roots::{Root, Roots};
 use super::seen::Seen;
+use crate::memory::hash::AddressHash;
 
 /// Parents from here on are numbers of roots.
 const ROOT: u32 = 0xff00_0000;
@@ -27,6 +28,9 @@ const PIECE: usize = 4_096;
 const UNIT: u64 = 8;
 /// Of a longer way the middle is left out.
 const HALF_WAY: usize = 100;
+/// Objects that are read again because of a list that changed meanwhile, and how often each.
+const ANEW_MAX: usize = 10_000;
+const ANEW_TIMES: u32 = 50;
 
 /// An object that was reached.
 #[derive(Debug, Clone, Copy)]
@@ -84,6 +88,8 @@ struct Tracer<'m, 'h> {
     /// Of our memory that may be used.
     bytes: usize,
     buffer: Vec<u8>,
+    /// Entries that were read again, and how often.
+    anew: HashMap<u32, u32, AddressHash>,
 }
 
 /// In so many bytes of our memory.
@@ -96,6 +102,7 @@ pub fn trace(heap: &Heap, classes: Classes, roots: &Roots, bytes: usize) -> Resu
         seen: Seen::new(units),
         bytes,
         buffer: vec![0; PIECE],
+        anew: HashMap::default(),
         live: Live {
             start,
             entries: Vec::new(),
@@ -244,19 +251,45 @@ impl Tracer<'_, '_> {
         live.groups.of(above, Via(group), of(class))
     }
 
+    /// An object that refers to itself was taken out of its list, as queues of java.util.concurrent mark it: what holds
+    /// the list leads to another one now.
     fn instance(&mut self, object: u64, shape: &Rc<Shape>, entry: u32) -> Result<(), Stop> {
-        let Some(last) = shape.references.last() else {
+        if !self.references(object, shape, entry)? || self.anew.len() >= ANEW_MAX {
+            return Ok(());
+        }
+        let Some(holder) = self.live.holder_of_list(entry) else {
             return Ok(());
         };
+        let times = self.anew.entry(holder).or_default();
+        *times += 1;
+        if *times > ANEW_TIMES {
+            return Ok(());
+        }
+        let above = self.live.address(holder);
+        self.heap.pages.forget(above);
+        let class = self.live.classes.of_object(self.heap, above);
+        let shape = class.and_then(|class| self.live.classes.shape(self.heap, class));
+        match shape.filter(|shape| shape.kind == Kind::Instance) {
+            Some(shape) => self.references(above, &shape, holder).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether one of them is to the object itself.
+    fn references(&mut self, object: u64, shape: &Shape, entry: u32) -> Result<bool, Stop> {
+        let Some(last) = shape.references.last() else {
+            return Ok(false);
+        };
+        let mut to_itself = false;
         let length = u64::from(*last) + self.heap.reference_bytes();
-        let length = usize::try_from(length).unwrap_or(PIECE);
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
         if length > PIECE {
             for offset in &shape.references {
                 if let Some(to) = self.heap.reference(object, u64::from(*offset)) {
                     self.reach(to, entry, Via::field(*offset))?;
                 }
             }
-            return Ok(());
+            return Ok(false);
         }
         let mut buffer = std::mem::take(&mut self.buffer);
         let is_read = self.heap.pages.read(object, &mut buffer[..length]);
@@ -264,11 +297,12 @@ impl Tracer<'_, '_> {
         if is_read.is_some() {
             for offset in &shape.references {
                 let to = reference(self.heap.layout.oops, &buffer[*offset as usize..]);
+                to_itself |= to == object;
                 reached = reached.and_then(|()| self.reach(to, entry, Via::field(*offset)));
             }
         }
         self.buffer = buffer;
-        reached
+        reached.map(|()| to_itself)
     }
 
     /// Static fields, and what the constants of the class were resolved to. The bytes of the object.
@@ -388,6 +422,19 @@ impl Live {
             .get(entry as usize)
             .map_or(0, |entry| entry.place);
         self.start + u64::from(place) * UNIT
+    }
+
+    /// What leads to the first object of a list that this one is of.
+    fn holder_of_list(&self, entry: u32) -> Option<u32> {
+        let of = self.entries.get(entry as usize)?;
+        let mut at = of.parent;
+        loop {
+            let above = self.entries.get(at as usize)?;
+            if above.group != of.group {
+                return Some(at);
+            }
+            at = above.parent;
+        }
     }
 
     /// What leads from a root to an object. `is_new`: whether a group became larger.
