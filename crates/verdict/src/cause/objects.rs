@@ -5,7 +5,7 @@ mod findings;
 mod parts;
 
 use super::sentence::verdict;
-use super::{Case, Cause, CauseVerdict, GROWN_BYTES_MIN, GROWN_SHARE, Owner, heap};
+use super::{Case, Cause, CauseVerdict, GROWN_BYTES_MIN, GROWN_SHARE, Owner, Part, heap};
 use ::heap::memory_managers::Runtime;
 use finding::Finding;
 use findings::finding;
@@ -37,7 +37,8 @@ pub fn refined(case: &Case, first: CauseVerdict) -> CauseVerdict {
     let all = grown_bytes(case);
     let least = GROWN_BYTES_MIN.max(GROWN_SHARE * case.account.rss_bytes);
     // What is in use in the heap is known, and becomes more: what the runtime takes beyond it is room.
-    let is_known = managed.live.is_some() && first.cause == Cause::Managed && !first.undecided;
+    let is_known = (managed.live.is_some() && first.cause == Cause::Managed && !first.undecided)
+        || outweighs(case, managed, &first);
     let share = if is_known { 0.0 } else { LITTLE };
     if finding.bytes < least.max(share * all) {
         return few_bytes(case, managed, first);
@@ -68,6 +69,14 @@ pub fn refined(case: &Case, first: CauseVerdict) -> CauseVerdict {
         by_objects: true,
         ..verdict(finding.cause, confidence, finding.sentence, &finding.next)
     }
+}
+
+/// Objects that are in use become more, by more than the native blocks that the first answer is about.
+fn outweighs(case: &Case, managed: &ManagedGrowth, first: &CauseVerdict) -> bool {
+    let is_native = matches!(first.cause, Cause::Leak | Cause::Filling);
+    let live = managed.live.filter(|live| live.is_clear);
+    let native = case.part(Part::LiveHeap).bytes;
+    is_native && !names_a_site(case, first) && live.is_some_and(|live| live.grown > native)
 }
 
 /// References that native code lost, and the native site that makes the blocks.
