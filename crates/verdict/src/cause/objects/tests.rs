@@ -1,5 +1,7 @@
 //! What a managed heap adds to the cause.
 
+mod live;
+
 use super::super::{Growth, Part, judge};
 use super::*;
 use memory::managed::{ManagedGrowth, PartGrowth, Rise, RootGrowth, TaskGrowth, TypeGrowth};
@@ -448,58 +450,5 @@ fn references_that_native_code_lost_are_a_leak_though_pointers_remain() {
         verdict.next_step.contains("fast.so"),
         "{}",
         verdict.next_step
-    );
-}
-
-fn java_live(live_mib: f64) -> ManagedGrowth {
-    ManagedGrowth {
-        language: Language::Java,
-        live: Some(rise(50.0 * MIB, live_mib * MIB)),
-        objects: Some(rise(50.0 * MIB, live_mib * MIB)),
-        ..python(vec![
-            of_type("byte[]", 30_000.0, live_mib),
-            of_type("App$Job", 3_000.0, 0.2),
-        ])
-    }
-}
-
-/// The heap takes 60 MiB from the system while 6 MiB more are in use: that is what lasts.
-#[test]
-fn objects_in_use_are_the_growth_and_the_rest_is_room() {
-    let mut managed = java_live(6.0);
-    managed.holders = vec![Holder {
-        type_name: "byte[]".to_owned(),
-        first_new: Some("App$Job".to_owned()),
-        ..held(
-            &["static App.JOBS (LinkedBlockingQueue)", "[…] (App$Job)"],
-            &["App.submit"],
-        )
-    }];
-    let mut case = case(60.0, managed);
-    case.owner = Owner::Runtime(Runtime::Jvm);
-    let verdict = judge(&case);
-    assert_eq!(verdict.cause, Cause::Managed, "{}", verdict.sentence);
-    assert!(
-        verdict.sentence.contains("3000 more App$Job"),
-        "{}",
-        verdict.sentence
-    );
-    assert!(!verdict.sentence.contains("room"), "{}", verdict.sentence);
-}
-
-/// A type of the language that came first on the way says less than the program's that came with it.
-#[test]
-fn what_becomes_more_is_a_type_of_the_program() {
-    let mut managed = java_live(16.0);
-    managed.holders = vec![Holder {
-        type_name: "byte[]".to_owned(),
-        first_new: Some("java.util.HashMap$Node".to_owned()),
-        ..held(&["static App.JOBS (HashMap)", "[…] (byte[])"], &[])
-    }];
-    let verdict = judge(&case(60.0, managed));
-    assert!(
-        verdict.sentence.contains("30000 more byte[]"),
-        "{}",
-        verdict.sentence
     );
 }
