@@ -122,6 +122,8 @@ pub fn trace(heap: &Heap, classes: Classes, roots: &Roots, bytes: usize) -> Resu
         }
         tracer.follow(from)?;
     }
+    // An array that was read as far as the time went is not all of it.
+    tracer.in_time()?;
     Ok(tracer.live)
 }
 
