@@ -73,11 +73,18 @@ pub(super) fn groups(samples: &[Sample], name: &str) -> Vec<(Holder, Option<OwnF
         let group = groups.entry(path(sample, place)).or_default();
         group.objects += sample.stands_for;
         let filled = sample.first_new.unwrap_or(place).min(place);
-        group.field = own_field(&sample.way[..=filled]);
-        group.first_new = sample
+        let first_new = sample
             .first_new
-            .and_then(|at| sample.way[..=place].get(at..))
-            .and_then(telling);
+            .and_then(|at| sample.way[..=place].get(at..));
+        // Of several ways that read the same, that of most objects comes first.
+        group.field = group
+            .field
+            .take()
+            .or_else(|| own_field(&sample.way[..=filled]));
+        group.first_new = group
+            .first_new
+            .take()
+            .or_else(|| first_new.and_then(telling));
         if sample.way.len() - 1 - place <= NEAR {
             let makers = makers(&sample.frames, name);
             *group.makers.entry(makers).or_default() += sample.stands_for;

@@ -172,8 +172,8 @@ fn parse_lines(bytes: &[u8], without_zeros: bool) -> Option<Vec<(u32, u32)>> {
                 line = line.checked_add_signed(numbers.signed()?)?;
             }
             step => {
-                bytecode += u32::from(step >> 3);
-                line += u32::from(step & 7);
+                bytecode = bytecode.checked_add(u32::from(step >> 3))?;
+                line = line.checked_add(u32::from(step & 7))?;
             }
         }
         lines.push((bytecode, line));

@@ -116,7 +116,7 @@ impl Tables {
     }
 }
 
-/// Of the HotSpot in a process what it says of these types. `None`: there is none, or it has not begun yet.
+/// Of the HotSpot in a process what it says of these types. `None`: there is none, or it has not started yet.
 pub fn published(pid: u32, types: &[&str]) -> Option<Tables> {
     let (path, start) = libjvm(pid)?;
     let symbols = exported(&path, start)?;

@@ -10,7 +10,7 @@ use ::heap::memory_managers::Runtime;
 use finding::Finding;
 use findings::finding;
 use memory::managed::{ManagedGrowth, TypeGrowth};
-use runtimes::is_of_the_language;
+use runtimes::{Language, is_of_the_language};
 use units::written::{bytes, counted};
 
 /// Share of the process's growth that the objects must explain to be its cause.
@@ -37,9 +37,11 @@ pub fn refined(case: &Case, first: CauseVerdict) -> CauseVerdict {
     let all = grown_bytes(case);
     let least = GROWN_BYTES_MIN.max(GROWN_SHARE * case.account.rss_bytes);
     // What is in use in the heap is known, and becomes more: what the runtime takes beyond it is room.
-    let is_known = (managed.live.is_some() && first.cause == Cause::Managed && !first.undecided)
-        || outweighs(case, managed, &first);
-    let share = if is_known { 0.0 } else { LITTLE };
+    let is_heap = managed.live.is_some() && first.cause == Cause::Managed && !first.undecided;
+    let of_objects = !finding.by_part && !finding.by_task;
+    let is_known = of_objects && (is_heap || outweighs(case, managed, &first));
+    let is_clear = managed.live.is_some_and(|live| live.is_clear);
+    let share = if is_known && is_clear { 0.0 } else { LITTLE };
     if finding.bytes < least.max(share * all) {
         return few_bytes(case, managed, first);
     }
@@ -175,15 +177,19 @@ fn only_room(managed: &ManagedGrowth, all: f64, first: &CauseVerdict) -> Option<
     let is_little = live.grown < BEFORE_SHARE * live.level || !live.is_clear;
     let is_room = first.cause == Cause::Managed && is_little && live.grown < LITTLE * all;
     let sentence = format!(
-        "the {} heap takes {} more from the system, and what is in use after each collection stays at {}: room that \
-         the runtime keeps",
+        "the {} heap takes {} more from the system, and what is in use stays at {}: room that the runtime keeps",
         managed.language.word(),
         bytes(all),
         bytes(live.level)
     );
-    let next = "nothing to do if it levels off, which a longer --duration shows; a lower --max-semi-space-size or \
-        --max-old-space-size makes the runtime keep less";
-    is_room.then(|| verdict(Cause::Flat, CONFIDENCE, sentence, next))
+    let less = match managed.language {
+        Language::Java => "-Xmx, or -XX:G1PeriodicGCInterval with G1,",
+        _ => "--max-semi-space-size or --max-old-space-size",
+    };
+    let next = format!(
+        "nothing to do if it levels off, which a longer --duration shows; a lower {less} makes the runtime keep less"
+    );
+    is_room.then(|| verdict(Cause::Flat, CONFIDENCE, sentence, &next))
 }
 
 /// Between two collections every heap fills, and this one by little.

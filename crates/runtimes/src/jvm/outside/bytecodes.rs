@@ -33,22 +33,23 @@ const LENGTHS: [(std::ops::RangeInclusive<u8>, usize); 36] = [
     (200..=201, 5),
     (202..=202, 1),
     (203..=219, 3),
-    (220..=222, 1),
-    (223..=225, 2),
-    (226..=226, 3),
-    (229..=229, 2),
-    (230..=230, 3),
-    (231..=231, 1),
-    (232..=234, 3),
-    (235..=235, 1),
-    (236..=236, 2),
+    // Those from 221 to 223, and 225, are followed by the instructions that they stand for.
+    (220..=223, 1),
+    (224..=226, 2),
+    (227..=227, 3),
+    (230..=230, 2),
+    (231..=231, 3),
+    (232..=232, 1),
+    (233..=235, 3),
+    (236..=236, 1),
+    (237..=237, 2),
 ];
 const TABLESWITCH: u8 = 170;
 const LOOKUPSWITCH: u8 = 171;
 const WIDE: u8 = 196;
 const IINC: u8 = 132;
-const FAST_LINEARSWITCH: u8 = 227;
-const FAST_BINARYSWITCH: u8 = 228;
+const FAST_LINEARSWITCH: u8 = 228;
+const FAST_BINARYSWITCH: u8 = 229;
 
 /// What an instruction does that matters here, with the number in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,9 +71,9 @@ pub fn uses(code: &[u8]) -> Vec<(u16, Use)> {
         let number = operand(1).unwrap_or_default();
         let (native, file) = (u16::from_le_bytes(number), u16::from_be_bytes(number));
         let found = match code[at] {
-            178 | 180 | 203..=210 | 233 => Some(Use::Get(native)),
-            179 | 181 | 211..=219 | 234 => Some(Use::Put(native)),
-            182..=185 | 226 => Some(Use::Call(native)),
+            178 | 180 | 203..=210 | 234 => Some(Use::Get(native)),
+            179 | 181 | 211..=219 | 235 => Some(Use::Put(native)),
+            182..=185 | 227 | 233 => Some(Use::Call(native)),
             187 => Some(Use::New(file)),
             _ => None,
         };
@@ -136,15 +137,28 @@ mod tests {
         );
     }
 
+    /// A constant text (`fast_aldc`, `fast_aldc_w`), `nofast_getfield` of an archived class, `fast_aaccess_0`.
+    #[test]
+    fn instructions_of_the_interpreter_are_passed() {
+        assert_eq!(uses(&[230, 7, 203, 5, 0]), [(2, Use::Get(5))]);
+        assert_eq!(uses(&[231, 1, 9, 179, 6, 0]), [(3, Use::Put(6))]);
+        let archived = [236, 234, 3, 0, 237, 1, 233, 4, 0, 232];
+        assert_eq!(uses(&archived), [(1, Use::Get(3)), (6, Use::Call(4))]);
+        assert_eq!(
+            uses(&[222, 203, 8, 0, 226, 1, 52, 182, 2, 0])[1],
+            (7, Use::Call(2))
+        );
+    }
+
     #[test]
     fn switches_are_passed() {
-        let mut table = vec![26, TABLESWITCH, 0, 0];
+        let mut table = vec![26, 170, 0, 0];
         for number in [20_i32, 5, 6, 24, 28] {
             table.extend(number.to_be_bytes());
         }
         table.extend([178, 1, 0]);
         assert_eq!(uses(&table), [(24, Use::Get(1))]);
-        let mut lookup = vec![26, FAST_BINARYSWITCH, 0, 0];
+        let mut lookup = vec![26, 229, 0, 0];
         for number in [20_i32, 1, 9, 24] {
             lookup.extend(number.to_be_bytes());
         }

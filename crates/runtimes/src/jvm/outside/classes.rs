@@ -80,6 +80,9 @@ impl Classes {
             if loader == 0 {
                 break;
             }
+            if heap.pages.is_late() {
+                return None;
+            }
             let mut class = heap.word(loader, of.classes)?;
             while class != 0 {
                 if classes.all.len() >= CLASSES_MAX || heap.pages.is_late() {

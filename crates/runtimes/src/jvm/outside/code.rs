@@ -11,10 +11,12 @@ use super::bytecodes::{Use, uses};
 use super::classes::Classes;
 use super::heap::{Heap, class_name};
 use super::layout::Entries;
-use crate::Holder;
+use crate::{Holder, Language, is_of_the_language};
 
 const METHODS_MAX: u64 = 65_535;
 const LISTED_MAX: usize = 3;
+/// Places in the code that are kept of each kind.
+const PLACES_MAX: usize = 64;
 /// Classes that one inherits from.
 const DEPTH_MAX: usize = 256;
 
@@ -41,6 +43,13 @@ const ADDS: [&str; 21] = [
     "register",
     "set",
     "write",
+];
+
+/// What is added to these is text.
+const TEXT: [&str; 3] = [
+    "java.io.PrintStream",
+    "java.lang.StringBuffer",
+    "java.lang.StringBuilder",
 ];
 
 /// Classes of which any call of these methods starts a thread, at once or later.
@@ -107,11 +116,13 @@ pub fn holders(
     let mut named = |places: &[u64]| {
         let mut names: Vec<String> = Vec::new();
         for place in places {
+            if names.len() == LISTED_MAX {
+                break;
+            }
             let frame = methods.at(pid, *place);
             let written = frame.and_then(|frame| held::written(&frame));
             names.extend(written.filter(|name| !names.contains(name)));
         }
-        names.truncate(LISTED_MAX);
         names
     };
     let filled = groups.into_iter().zip(&wanted.found);
@@ -122,16 +133,25 @@ pub fn holders(
             } else {
                 &found.adds
             }),
-            makers: named(&found.makes),
+            makers: named(match names_a_maker(&holder.type_name) {
+                true => &found.makes,
+                false => &[],
+            }),
             ..holder
         })
         .collect()
 }
 
+/// Types of the language are made anywhere.
+fn names_a_maker(type_name: &str) -> bool {
+    type_name == THREAD || !is_of_the_language(Language::Java, type_name)
+}
+
 /// A class and all that it inherits from, by name.
 fn above(heap: &Heap, classes: &Classes, name: &str) -> Vec<String> {
     let mut numbers = 0..classes.all.len() as u32;
-    let class = numbers.find(|number| classes.name(heap, *number).as_deref() == Some(name));
+    let is_it = |number: &u32| classes.name(heap, *number).as_deref() == Some(name);
+    let class = numbers.find(|number| heap.pages.is_late() || is_it(number));
     let mut at = class.and_then(|class| classes.all.get(class as usize));
     let mut names = vec![name.to_owned()];
     for _ in 0..DEPTH_MAX {
@@ -191,14 +211,18 @@ impl Wanted {
                 let use_of = uses.iter().find(|(_, field)| fields.contains(field));
                 use_of.map(|(at, _)| place(*at))
             };
-            found.adds.extend(used(&does.gets).filter(|_| does.adds));
-            found.puts.extend(used(&does.puts));
             let made = does.news.iter().find(|(_, name)| name == type_name);
-            found.makes.extend(made.map(|(at, _)| place(*at)));
-            let started = does
-                .starts
-                .filter(|_| type_name == THREAD && made.is_none());
-            found.makes.extend(started.map(place));
+            let started = does.starts.filter(|_| type_name == THREAD);
+            let made = made.map(|(at, _)| place(*at)).or(started.map(place));
+            let all = [
+                (&mut found.adds, used(&does.gets).filter(|_| does.adds)),
+                (&mut found.puts, used(&does.puts)),
+                (&mut found.makes, made),
+            ];
+            for (places, place) in all {
+                let has_room = places.len() < PLACES_MAX;
+                places.extend(place.filter(|_| has_room));
+            }
         }
     }
 }
@@ -218,7 +242,7 @@ fn does(heap: &Heap, pool: &Pool, method: u64) -> Option<Does> {
                 let Some((class, name)) = pool.method(heap, index) else {
                     continue;
                 };
-                does.adds |= ADDS.contains(&name.as_str());
+                does.adds |= ADDS.contains(&name.as_str()) && !TEXT.contains(&class.as_str());
                 let starts = |(of, what): &(&str, &str)| *of == class && name.starts_with(what);
                 if STARTS.iter().any(starts) {
                     does.starts.get_or_insert(at);
@@ -260,14 +284,18 @@ impl Pool {
     fn constant_index(&self, heap: &Heap, index: u16, is_field: bool) -> Option<u16> {
         let cache = self.cache?;
         let index = u64::from(index);
-        match heap.layout.pool.entries {
+        let pool = heap.layout.pool;
+        match if is_field { pool.fields } else { pool.methods } {
             Entries::Inside {
                 begin,
                 bytes,
                 index: at,
             } => heap.half(cache, begin + bytes * index + at),
-            Entries::Apart { fields, methods } => {
-                let (array, bytes, at) = if is_field { fields } else { methods };
+            Entries::Apart {
+                array,
+                bytes,
+                index: at,
+            } => {
                 let array = heap.pointer(cache, array)?;
                 let length = u64::from(heap.int(array, 0)?);
                 let offset = 8 + bytes * index + at;

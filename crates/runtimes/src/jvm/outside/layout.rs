@@ -174,19 +174,18 @@ pub struct Pool {
     pub length: u64,
     pub cache: u64,
     pub references: u64,
-    pub entries: Entries,
+    pub fields: Entries,
+    pub methods: Entries,
 }
 
-/// Where the index in a bytecode leads to the one in the constant pool.
+/// Where the index in a bytecode leads to the one in the constant pool: an entry has so many bytes, and the index is
+/// there.
 #[derive(Debug, Clone, Copy)]
 pub enum Entries {
-    /// All in a table behind the cache: where that begins, bytes of an entry, and the place of the index.
+    /// In a table behind the cache, which begins there.
     Inside { begin: u64, bytes: u64, index: u64 },
-    /// Fields and methods in arrays of their own: place in the cache, bytes of an entry, place of the index.
-    Apart {
-        fields: (u64, u64, u64),
-        methods: (u64, u64, u64),
-    },
+    /// In an array of their own, to which a pointer is there in the cache.
+    Apart { array: u64, bytes: u64, index: u64 },
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -231,7 +230,7 @@ impl Layout {
     /// An error says in words why the heap cannot be read.
     pub fn of(pid: u32, memory: &dyn Memory, libjvm: u64) -> Result<Layout, String> {
         let tables = symbols::hotspot::published(pid, &TYPES)
-            .ok_or("the JVM does not publish its structures, or has not begun yet")?;
+            .ok_or("the JVM does not publish its structures, or has not started yet")?;
         let flags = Flags::read(memory, libjvm)?;
         let found = Layout::from(&tables, memory, flags);
         let found = found.ok_or("the JVM publishes its structures in a way that is not known")?;
@@ -345,17 +344,11 @@ fn instance(tables: &Tables) -> Option<Instance> {
 fn pool(tables: &Tables) -> Option<Pool> {
     let at = |of: &str, field: &str| Some(tables.offset(of, field)? as u64);
     let size = |of: &str| Some(tables.size(of)? as u64);
-    let of_kind = |field: &str, of: &str| {
-        Some((
-            at("ConstantPoolCache", field)?,
-            size(of)?,
-            at(of, "_cpool_index")?,
-        ))
-    };
-    let apart = || {
+    let apart = |field: &str, of: &str| {
         Some(Entries::Apart {
-            fields: of_kind("_resolved_field_entries", "ResolvedFieldEntry")?,
-            methods: of_kind("_resolved_method_entries", "ResolvedMethodEntry")?,
+            array: at("ConstantPoolCache", field)?,
+            bytes: size(of)?,
+            index: at(of, "_cpool_index")?,
         })
     };
     let inside = || {
@@ -365,12 +358,16 @@ fn pool(tables: &Tables) -> Option<Pool> {
             index: at("ConstantPoolCacheEntry", "_indices")?,
         })
     };
+    // Both in the cache's table up to JDK 21, fields apart from 22 on, methods from 23 on.
+    let fields = apart("_resolved_field_entries", "ResolvedFieldEntry");
+    let methods = apart("_resolved_method_entries", "ResolvedMethodEntry");
     Some(Pool {
         bytes: size("ConstantPool")?,
         length: at("ConstantPool", "_length")?,
         cache: at("ConstantPool", "_cache")?,
         references: at("ConstantPoolCache", "_resolved_references")?,
-        entries: apart().or_else(inside)?,
+        fields: fields.or_else(inside)?,
+        methods: methods.or_else(inside)?,
     })
 }
 

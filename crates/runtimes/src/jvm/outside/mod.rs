@@ -63,8 +63,9 @@ pub(super) struct Outside {
     pid: u32,
     memory: ProcessMemory,
     layout: Layout,
-    /// Objects by the hash of their way, in the first reading.
-    first: Option<HashMap<u64, u64>>,
+    /// Readings so far, and objects by the hash of their way in the first one, the second, the fourth, and so on.
+    readings: usize,
+    earlier: Vec<HashMap<u64, u64>>,
     walker: Option<Walker>,
 }
 
@@ -84,7 +85,8 @@ impl Outside {
             pid,
             memory,
             layout,
-            first: None,
+            readings: 0,
+            earlier: Vec::new(),
             walker: None,
         })
     }
@@ -95,15 +97,18 @@ impl Outside {
         bytes: usize,
         deadline: Instant,
     ) -> Result<(Vec<TypeCount>, Vec<Thread>), String> {
-        let is_first = self.first.is_none();
-        let (types, first, seen) = self.read(bytes, deadline, |heap, live| {
-            let groups = live.groups.all.iter().filter(|_| is_first);
-            let first: HashMap<u64, u64> = groups.map(|of| (of.hash, of.objects)).collect();
-            (types(heap, live), first, stacks::seen(heap, live))
+        let is_kept = (self.readings + 1).is_power_of_two();
+        let (types, ways, seen) = self.read(bytes, deadline, |heap, live| {
+            let groups = live.groups.all.iter().filter(|_| is_kept);
+            let ways: HashMap<u64, u64> = groups.map(|of| (of.hash, of.objects)).collect();
+            (types(heap, live), ways, stacks::seen(heap, live))
         })?;
-        self.first.get_or_insert(first);
+        self.readings += 1;
+        if is_kept {
+            self.earlier.push(ways);
+        }
         let walker = self.walker.get_or_insert_with(|| Walker::new(self.pid));
-        Ok((types, walker.threads(&self.memory, &seen)))
+        Ok((types, walker.threads(&self.memory, &seen, deadline)))
     }
 
     /// What holds objects of these types, and which code fills it.
@@ -114,7 +119,7 @@ impl Outside {
         deadline: Instant,
     ) -> Result<Vec<Holder>, String> {
         let none = HashMap::new();
-        let before = self.first.as_ref().unwrap_or(&none);
+        let before = self.half_way().unwrap_or(&none);
         self.read(bytes, deadline, |heap, live| {
             let mut names = Names::new(heap, live);
             let samples: Vec<(String, Vec<Sample>)> = types
@@ -123,6 +128,12 @@ impl Outside {
                 .collect();
             code::holders(self.pid, heap, &live.classes, samples)
         })
+    }
+
+    /// Of a reading in the first half: what the start took is not new any more.
+    fn half_way(&self) -> Option<&HashMap<u64, u64>> {
+        let half = (self.readings / 2).max(1);
+        self.earlier.get(half.ilog2() as usize)
     }
 
     /// Reads everything that is held, and uses it before it can change much.
@@ -148,7 +159,11 @@ impl Outside {
                 layout: &self.layout,
                 spaces,
             };
-            let mut live = read_once(&heap, self.pid, bytes - bytes / CACHE_PART)?;
+            let mut live = match read_once(&heap, self.pid, bytes - bytes / CACHE_PART) {
+                Ok(live) => live,
+                // What was read before counts.
+                Err(why) => return last.ok_or(why),
+            };
             let is_quiet = before.is_some() && before == self.collections();
             let found = used(&heap, &mut live);
             let is_whole = live.lost * LOST_PART <= live.len() as u64;

@@ -10,6 +10,8 @@ use super::layout::ThreadList;
 const THREADS_MAX: usize = 100_000;
 const STACK_BYTES_MAX: u64 = 64 << 20;
 const PAGE_BYTES: u64 = 4_096;
+/// No address of a program is above.
+const ADDRESS_MAX: u64 = 1 << 56;
 /// Below the stack pointer a leaf function of the ABI may keep data.
 const RED_ZONE: u64 = 128;
 /// Blocks of local handles of a thread.
@@ -17,7 +19,7 @@ const BLOCKS_MAX: usize = 4_096;
 const HANDLES_OF_BLOCK: u64 = 32;
 /// Words of an OopStorage in which its list of blocks may be, and blocks of the list.
 const STORAGE_WORDS: u64 = 16;
-const STORAGE_BLOCKS_MAX: u64 = 1 << 20;
+const STORAGE_BLOCKS_MAX: u64 = 1 << 16;
 /// A block of an OopStorage has 64 handles first, then which are in use, then whose it is (`oopStorage.inline.hpp`).
 const HANDLES_OF_STORAGE: u64 = 64;
 /// References of all stacks, and of all lasting handles.
@@ -119,6 +121,9 @@ pub fn threads(heap: &Heap) -> Vec<Thread> {
     };
     let thread = |address: u64| {
         let base = heap.word(address, of.stack_base)?;
+        if base >= ADDRESS_MAX || heap.pages.is_late() {
+            return None;
+        }
         let bytes = heap.word(address, of.stack_bytes)?.min(STACK_BYTES_MAX);
         Some(Thread {
             address,
@@ -245,6 +250,9 @@ fn blocks(heap: &Heap, storage: u64, list: u64) -> Option<Vec<u64>> {
     let blocks: Option<Vec<u64>> = (0..count)
         .map(|at| heap.pointer(list, HEADER_BYTES + 8 * at))
         .collect();
-    let is_of = |block: &u64| heap.word(*block, 8 * (HANDLES_OF_STORAGE + 1)) == Some(storage);
+    let is_of = |block: &u64| {
+        let owner = heap.word(*block, 8 * (HANDLES_OF_STORAGE + 1));
+        owner == Some(storage) && !heap.pages.is_late()
+    };
     blocks.filter(|blocks| blocks.iter().all(is_of))
 }

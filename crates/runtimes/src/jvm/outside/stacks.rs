@@ -1,5 +1,7 @@
 //! Which threads of Java there are, and the functions that those wait in which are outside of Java.
 
+use std::time::Instant;
+
 use observe::fact::memory::Memory;
 use symbols::hotspot::{HotSpot, JavaMethods, State};
 
@@ -18,8 +20,8 @@ const WALKED_MAX: usize = 2_000;
 
 /// A thread as it was when the heap was read.
 pub struct Seen {
-    name: String,
-    state: Option<String>,
+    /// Name and state.
+    described: (String, Option<String>),
     base: u64,
     /// Stack pointer, pc and frame pointer of the innermost frame of Java; zero: not known.
     last_java: [u64; 3],
@@ -27,9 +29,17 @@ pub struct Seen {
 
 pub fn seen(heap: &Heap, live: &mut Live) -> Vec<Seen> {
     let mut names = Names::new(heap, live);
+    let mut left = WALKED_MAX;
+    let mut described = |thread: u64| {
+        if left == 0 || heap.pages.is_late() {
+            return (String::from("?"), None);
+        }
+        left -= 1;
+        let name = bounded(without_numbers(&names.thread_name(thread)));
+        (name, names.thread_state(thread))
+    };
     let thread = |thread: roots::Thread| Seen {
-        name: bounded(without_numbers(&names.thread_name(thread.object))),
-        state: names.thread_state(thread.object),
+        described: described(thread.object),
         base: thread.base,
         last_java: heap
             .layout
@@ -57,20 +67,25 @@ impl Walker {
         }
     }
 
-    pub fn threads(&mut self, memory: &dyn Memory, seen: &[Seen]) -> Vec<Thread> {
+    pub fn threads(
+        &mut self,
+        memory: &dyn Memory,
+        seen: &[Seen],
+        deadline: Instant,
+    ) -> Vec<Thread> {
         let mut threads = Vec::with_capacity(seen.len());
         for (at, thread) in seen.iter().enumerate() {
             let mut addresses = Vec::new();
-            if at < WALKED_MAX {
+            if at < WALKED_MAX && Instant::now() < deadline {
                 self.walk(memory, thread, &mut addresses);
             }
             let frames = addresses
                 .iter()
                 .filter_map(|address| self.methods.at(self.pid, *address));
             threads.push(Thread {
-                name: thread.name.clone(),
+                name: thread.described.0.clone(),
                 stack: thread.base.saturating_sub(8),
-                state: thread.state.clone(),
+                state: thread.described.1.clone(),
                 frames: frames.take(FRAMES_MAX).collect(),
             });
         }

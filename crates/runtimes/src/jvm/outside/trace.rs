@@ -31,6 +31,7 @@ const HALF_WAY: usize = 100;
 /// Objects that are read again because of a list that changed meanwhile, and how often each.
 const ANEW_MAX: usize = 10_000;
 const ANEW_TIMES: u32 = 50;
+const STEPS_MAX: u32 = 1 << 22;
 
 /// An object that was reached.
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +91,8 @@ struct Tracer<'m, 'h> {
     buffer: Vec<u8>,
     /// Entries that were read again, and how often.
     anew: HashMap<u32, u32, AddressHash>,
+    /// On the way to the beginning of lists, of the whole reading.
+    steps_left: u32,
 }
 
 /// In so many bytes of our memory.
@@ -103,6 +106,7 @@ pub fn trace(heap: &Heap, classes: Classes, roots: &Roots, bytes: usize) -> Resu
         bytes,
         buffer: vec![0; PIECE],
         anew: HashMap::default(),
+        steps_left: STEPS_MAX,
         live: Live {
             start,
             entries: Vec::new(),
@@ -154,6 +158,8 @@ impl Tracer<'_, '_> {
     /// An object that something refers to; counted when it is read.
     fn reach(&mut self, object: u64, parent: u32, via: Via) -> Result<(), Stop> {
         if !self.heap.in_heap(object) {
+            // It moved, and its place was given up.
+            self.live.lost += u64::from(object != 0);
             return Ok(());
         }
         let place = (object - self.live.start) / UNIT;
@@ -259,7 +265,7 @@ impl Tracer<'_, '_> {
         if !self.references(object, shape, entry)? || self.anew.len() >= ANEW_MAX {
             return Ok(());
         }
-        let Some(holder) = self.live.holder_of_list(entry) else {
+        let Some(holder) = self.live.holder_of_list(entry, &mut self.steps_left) else {
             return Ok(());
         };
         let times = self.anew.entry(holder).or_default();
@@ -286,6 +292,7 @@ impl Tracer<'_, '_> {
         let length = u64::from(*last) + self.heap.reference_bytes();
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if length > PIECE {
+            self.in_time()?;
             for offset in &shape.references {
                 if let Some(to) = self.heap.reference(object, u64::from(*offset)) {
                     self.reach(to, entry, Via::field(*offset))?;
@@ -427,16 +434,18 @@ impl Live {
     }
 
     /// What leads to the first object of a list that this one is of.
-    fn holder_of_list(&self, entry: u32) -> Option<u32> {
+    fn holder_of_list(&self, entry: u32, steps_left: &mut u32) -> Option<u32> {
         let of = self.entries.get(entry as usize)?;
         let mut at = of.parent;
-        loop {
+        while *steps_left > 0 {
+            *steps_left -= 1;
             let above = self.entries.get(at as usize)?;
             if above.group != of.group {
                 return Some(at);
             }
             at = above.parent;
         }
+        None
     }
 
     /// What leads from a root to an object. `is_new`: whether a group became larger.

@@ -11,6 +11,11 @@ use super::trace::{Live, Way};
 
 /// New objects of a group from which on it counts as one that becomes larger.
 const NEW_MIN: u64 = 10;
+/// Of the share by which objects become more, the share by which those above them must.
+const SAME_SHARE: f64 = 0.5;
+/// Fields of a class that are named, and of all classes.
+const FIELDS_MAX: usize = 4_096;
+const FIELDS_OF_ALL: usize = 1 << 16;
 /// Ways to objects of one type, those with most new objects first.
 const WAYS_MAX: usize = 24;
 /// Classes that one inherits from.
@@ -33,6 +38,7 @@ pub struct Names<'m, 'h> {
     live: &'h mut Live,
     /// Fields that objects of a class have, with their names: of it and of all that it inherits from.
     fields: HashMap<u64, Vec<(u64, String)>>,
+    fields_left: usize,
     /// Places of numbers, by class and name.
     numbers: HashMap<(u64, &'static str), Option<u64>>,
 }
@@ -43,6 +49,7 @@ impl<'m, 'h> Names<'m, 'h> {
             heap,
             live,
             fields: HashMap::new(),
+            fields_left: FIELDS_OF_ALL,
             numbers: HashMap::new(),
         }
     }
@@ -65,11 +72,16 @@ impl<'m, 'h> Names<'m, 'h> {
             let before = before.get(&group.hash).copied().unwrap_or(0);
             group.objects.saturating_sub(before)
         };
-        let new: Vec<bool> = (self.live.groups.all.iter())
-            .map(|group| grown(group) >= NEW_MIN)
+        let new_part = |group: &Group| grown(group) as f64 / group.objects.max(1) as f64;
+        // What comes with each other becomes more by the same share.
+        let parts: Vec<f64> = (self.live.groups.all.iter())
+            .map(|group| match grown(group) >= NEW_MIN {
+                true => new_part(group),
+                false => 0.0,
+            })
             .collect();
         let has_grown = of_type.iter().any(|group| grown(group) > 0);
-        let mut ways: Vec<(u64, Vec<u32>)> = of_type
+        let mut ways: Vec<(u64, f64, Vec<u32>)> = of_type
             .into_iter()
             .map(|group| {
                 let weight = if has_grown {
@@ -77,17 +89,22 @@ impl<'m, 'h> Names<'m, 'h> {
                 } else {
                     group.objects
                 };
-                (weight, group.samples().collect())
+                (weight, new_part(group), group.samples().collect())
             })
-            .filter(|(weight, _)| *weight > 0)
+            .filter(|(weight, ..)| *weight > 0)
             .collect();
-        ways.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
+        ways.sort_by_key(|(weight, ..)| std::cmp::Reverse(*weight));
         ways.truncate(WAYS_MAX);
         let mut samples = Vec::new();
-        for (weight, entries) in ways {
+        for (weight, own, entries) in ways {
+            if self.heap.pages.is_late() {
+                break;
+            }
+            let least = (own * SAME_SHARE).max(f64::MIN_POSITIVE);
             let first = samples.len();
             for entry in entries {
-                let is_new = |group: u32| new.get(group as usize) == Some(&true);
+                let new_part = |group: u32| parts.get(group as usize).copied();
+                let is_new = |group: u32| new_part(group).is_some_and(|of| of >= least);
                 let way = self.live.way(entry, &is_new);
                 samples.extend(way.and_then(|way| self.sample(&way)));
             }
@@ -222,9 +239,13 @@ impl<'m, 'h> Names<'m, 'h> {
 
     /// Places and names of the references that objects of a class have.
     fn fields_of(&mut self, class: u64) -> &[(u64, String)] {
-        let heap = self.heap;
+        let (heap, left) = (self.heap, &mut self.fields_left);
         let fields = self.fields.entry(class);
-        fields.or_insert_with(|| named_fields(heap, class))
+        fields.or_insert_with(|| {
+            let fields = named_fields(heap, class, FIELDS_MAX.min(*left));
+            *left -= fields.len();
+            fields
+        })
     }
 
     /// A field of four bytes, of its class or one that it inherits from.
@@ -259,6 +280,9 @@ fn share(samples: &mut [Sample], objects: u64) {
 fn number_offset(heap: &Heap, class: u64, name: &str) -> Option<u64> {
     let mut class = class;
     for _ in 0..DEPTH_MAX {
+        if heap.pages.is_late() {
+            return None;
+        }
         if let Some(field) = heap.field_named(class, name) {
             return Some(field.offset.into());
         }
@@ -268,13 +292,16 @@ fn number_offset(heap: &Heap, class: u64, name: &str) -> Option<u64> {
 }
 
 /// Places and names of the references of an object.
-fn named_fields(heap: &Heap, class: u64) -> Vec<(u64, String)> {
+fn named_fields(heap: &Heap, class: u64, most: usize) -> Vec<(u64, String)> {
     let (mut found, mut at) = (Vec::new(), Some(class));
     for _ in 0..DEPTH_MAX {
         let Some(class) = at else {
             break;
         };
         for field in heap.fields(class).unwrap_or_default() {
+            if found.len() >= most || heap.pages.is_late() {
+                return found;
+            }
             let name = (!field.is_static)
                 .then(|| heap.field_name(class, field))
                 .flatten();

@@ -13,6 +13,8 @@ pub struct Finding {
     pub values: usize,
     /// It is led by a part of the runtime's own memory, which a program that becomes warm fills too.
     pub by_part: bool,
+    /// It is led by tasks, whose stacks are no objects.
+    pub by_task: bool,
     pub sentence: String,
     pub next: String,
 }

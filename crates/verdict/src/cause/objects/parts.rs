@@ -34,6 +34,7 @@ pub fn by_part(managed: &ManagedGrowth) -> Option<Finding> {
         is_certain: true,
         values: rise.values,
         by_part: true,
+        by_task: false,
         sentence: format!(
             "{what} grows by {} in {over_s:.0} s ({}){}",
             bytes(rise.grown),

@@ -54,3 +54,29 @@ fn what_becomes_more_is_a_type_of_the_program() {
         verdict.sentence
     );
 }
+
+/// A program that becomes warm: its heap takes room, and a few threads and classes come with it.
+#[test]
+fn what_comes_with_a_warm_start_is_no_leak() {
+    let mut managed = java_live(0.1);
+    managed.types.clear();
+    managed.live = Some(Rise {
+        is_clear: false,
+        ..rise(50.0 * MIB, 0.1 * MIB)
+    });
+    managed.objects = managed.live;
+    managed.tasks = vec![TaskGrowth {
+        group: TaskGroup {
+            tasks: 25,
+            bytes: 25 * 102_400,
+            ..TaskGroup::default()
+        },
+        tasks: rise(25.0, 15.0),
+        of_creator: rise(25.0, 15.0),
+    }];
+    let mut case = case(60.0, managed);
+    case.owner = Owner::Runtime(Runtime::Jvm);
+    let verdict = judge(&case);
+    assert_eq!(verdict.cause, Cause::Flat, "{}", verdict.sentence);
+    assert!(verdict.next_step.contains("-Xmx"), "{}", verdict.next_step);
+}
