@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use symbols::hotspot::in_platform;
 
-use super::jfr::{Link, Sample, Via};
+use super::sample::{Link, Sample, Via};
 use super::threads::without_numbers;
 use crate::{Frame, Holder, Kept, Language, is_of_the_language, is_of_the_standard_library};
 
@@ -96,21 +96,20 @@ pub(super) fn groups(samples: &[Sample], name: &str) -> Vec<(Holder, Option<OwnF
         by_objects.then_with(|| one.0.cmp(&other.0))
     });
     groups.truncate(WAYS_MAX);
-    let holder = |(path, group): (Vec<String>, Group)| Holder {
-        type_name: name.to_owned(),
-        path,
-        objects: group.objects,
-        asked,
-        users: Vec::new(),
-        makers: most(group.makers),
-        first_new: group.first_new,
-        kept: Kept::Path,
+    let holder = |(path, group): (Vec<String>, Group)| {
+        let holder = Holder {
+            type_name: name.to_owned(),
+            path,
+            objects: group.objects,
+            asked,
+            users: Vec::new(),
+            makers: most(group.makers),
+            first_new: group.first_new,
+            kept: Kept::Path,
+        };
+        (holder, group.field)
     };
-    let with_field = |(path, mut group): (Vec<String>, Group)| {
-        let field = group.field.take();
-        (holder((path, group)), field)
-    };
-    groups.into_iter().map(with_field).collect()
+    groups.into_iter().map(holder).collect()
 }
 
 /// Of objects that come with each other, the type that tells most: the first of the program's.

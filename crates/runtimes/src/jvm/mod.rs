@@ -24,6 +24,7 @@ mod outside;
 mod pause;
 mod paused;
 mod recording;
+mod sample;
 mod searched;
 mod target;
 mod text;

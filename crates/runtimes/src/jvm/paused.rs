@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 
 use super::counters::Counters;
 use super::exchange::Listener;
+use super::outside::Now;
 use super::recording::{self, Recording};
 use super::target::Status;
-use super::unpaused::{Now, of_live};
+use super::unpaused::of_live;
 use super::{Jvm, histogram, native, pause, threads};
 use crate::{Error, HeapSize, Limits, Snapshot, TypeCount};
 
@@ -95,7 +96,7 @@ impl Jvm {
         let outside = self.outside_now(limits).ok();
         let (status, cpu) = (self.target.status()?, self.target.cpu().ok());
         let heap = counters.map(Counters::heap).unwrap_or_default();
-        let about = |jvm: &Jvm, used: u64| jvm.of_types(outside.is_some(), used, &status);
+        let about = |jvm: &Jvm, used: u64| jvm.pause_of_types(outside.is_some(), used, &status);
         // Refused before anything is done, if the last collection already left too much.
         allowed(about(self, heap.used_bytes), limits)?;
         let listener = Listener {
@@ -254,8 +255,8 @@ impl Jvm {
         Ok(())
     }
 
-    /// Of counting the objects by type.
-    fn of_types(&self, is_known: bool, used_bytes: u64, status: &Status) -> Duration {
+    /// For how long counting the objects by type would stop it.
+    fn pause_of_types(&self, is_known: bool, used_bytes: u64, status: &Status) -> Duration {
         match is_known {
             true => Duration::ZERO,
             false => self.pauses.histogram(used_bytes, status.swap_bytes),

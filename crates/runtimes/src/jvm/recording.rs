@@ -16,7 +16,8 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, mkdirat, openat, unlink
 use rustix::io::Errno;
 
 use super::exchange::Listener;
-use super::jfr::{Sample, parse_samples};
+use super::jfr::parse_samples;
+use super::sample::Sample;
 use super::target::{Target, refused};
 use super::trigger::User;
 use crate::Error;

@@ -6,9 +6,9 @@ use super::Jvm;
 use super::counters::Counters;
 use super::exchange::Listener;
 use super::held;
-use super::jfr::Sample;
 use super::paused::Stops;
 use super::recording::Recording;
+use super::sample::Sample;
 use crate::{Error, Holder, Limits, Search};
 
 /// The recording of one JVM, and the last search in it.

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use super::Jvm;
 use super::counters::Counters;
-use super::outside::Outside;
-use super::threads::{Thread, grouped};
+use super::outside::{Now, Outside};
+use super::threads::grouped;
 use crate::{Error, HeapSize, Holder, Limits, Snapshot, TypeCount};
 
 const NO_COUNTERS: &str = "the JVM publishes no counters (-XX:-UsePerfData or -XX:+PerfDisableSharedMem): \
@@ -13,9 +13,6 @@ const NO_COUNTERS: &str = "the JVM publishes no counters (-XX:-UsePerfData or -X
 
 const NO_MAKERS: &str = "which calls made the objects: JDK Flight Recorder samples them, and stops the program at its \
     end; allow it with --allow-pause";
-
-/// Objects by type, and threads.
-pub(super) type Now = (Vec<TypeCount>, Vec<Thread>);
 
 impl Jvm {
     /// Without any pause.

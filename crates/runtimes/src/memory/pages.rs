@@ -21,7 +21,7 @@ const CHUNKS_MIN: usize = 16;
 pub const FRESH_WORDS_MIN: u64 = 1_024;
 
 /// No address of a program is above.
-const ADDRESS_MAX: u64 = 1 << 56;
+pub const ADDRESS_MAX: u64 = 1 << 56;
 
 /// What was read of a process, until it is read anew. Bounded: each chunk has one slot, and pushes out what was there.
 pub struct Pages<'m> {

@@ -2,7 +2,9 @@
 
 mod finding;
 mod findings;
+mod frames;
 mod parts;
+mod tasks;
 
 use super::sentence::verdict;
 use super::{Case, Cause, CauseVerdict, GROWN_BYTES_MIN, GROWN_SHARE, Owner, Part, heap};
@@ -170,7 +172,7 @@ fn without_objects(case: &Case, managed: &ManagedGrowth, first: CauseVerdict) ->
     verdict(Cause::Blind, 0.7, sentence, &next)
 }
 
-/// The heap takes more from the system, and what is in use after each collection does not become more.
+/// The heap takes more from the system, and what is in use does not become more.
 fn only_room(managed: &ManagedGrowth, all: f64, first: &CauseVerdict) -> Option<CauseVerdict> {
     const CONFIDENCE: f64 = 0.6;
     let live = managed.live.filter(|live| live.values >= SNAPSHOTS_FEW)?;

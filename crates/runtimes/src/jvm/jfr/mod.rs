@@ -7,7 +7,7 @@ mod cursor;
 mod metadata;
 mod samples;
 
-pub(super) use samples::{Link, Sample, Via, parse_samples};
+pub(super) use samples::parse_samples;
 
 #[cfg(test)]
 mod tests;

@@ -13,8 +13,6 @@ const LOADERS_MAX: usize = 1 << 18;
 const REFERENCES_MAX: usize = 1 << 22;
 /// Of one class: as many fields as a class file may have.
 const REFERENCES_OF_CLASS: usize = 65_535;
-/// Classes that one inherits from.
-const DEPTH_MAX: usize = 256;
 
 /// Of `Klass::layout_helper`: negative for arrays, and in the highest bits whether of references.
 const ITEMS_ARE_PLAIN: u32 = 3;
@@ -186,30 +184,24 @@ fn shape(heap: &Heap, class: u64) -> Option<Shape> {
 /// Of a class and of those that it inherits from. What a soft reference refers to stays as long as there is room; what
 /// others of java.lang.ref refer to does not stay because of them.
 fn references(heap: &Heap, class: u64) -> Option<Vec<u32>> {
-    let (mut references, mut at) = (Vec::new(), class);
-    let mut is_soft = false;
-    for _ in 0..DEPTH_MAX {
-        if heap.pages.is_late() {
-            return None;
-        }
-        let name = heap.class_symbol(at)?;
+    let (mut references, mut is_soft) = (Vec::new(), false);
+    for class in heap.lineage(class) {
+        let name = heap.class_symbol(class)?;
         is_soft |= matches!(
             name.as_str(),
             "java/lang/ref/SoftReference" | "java/lang/ref/FinalReference"
         );
         let is_reference = name == "java/lang/ref/Reference";
-        for field in heap.fields(at)? {
-            let name = is_reference.then(|| heap.field_name(at, field)).flatten();
+        for field in heap.fields(class)? {
+            let name = is_reference
+                .then(|| heap.field_name(class, field))
+                .flatten();
             let is_left_out = name.is_some_and(|name| {
                 NOT_FOLLOWED.contains(&name.as_str()) && !(is_soft && name == "referent")
             });
             if !field.is_static && !is_left_out && references.len() < REFERENCES_OF_CLASS {
                 references.push(field.offset);
             }
-        }
-        match heap.word(at, heap.layout.klass.super_class)? {
-            0 => break,
-            above => at = above,
         }
     }
     references.sort_unstable();

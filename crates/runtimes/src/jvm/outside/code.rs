@@ -6,7 +6,7 @@ use observe::fact::memory::Memory;
 use symbols::hotspot::{JavaMethods, in_platform, tagged};
 
 use super::super::held::{self, OwnField};
-use super::super::jfr::Sample;
+use super::super::sample::Sample;
 use super::bytecodes::{Use, uses};
 use super::classes::Classes;
 use super::heap::{Heap, class_name};
@@ -17,8 +17,6 @@ const METHODS_MAX: u64 = 65_535;
 const LISTED_MAX: usize = 3;
 /// Places in the code that are kept of each kind.
 const PLACES_MAX: usize = 64;
-/// Classes that one inherits from.
-const DEPTH_MAX: usize = 256;
 
 /// Methods that put something into what they are called on.
 const ADDS: [&str; 21] = [
@@ -152,19 +150,13 @@ fn above(heap: &Heap, classes: &Classes, name: &str) -> Vec<String> {
     let mut numbers = 0..classes.all.len() as u32;
     let is_it = |number: &u32| classes.name(heap, *number).as_deref() == Some(name);
     let class = numbers.find(|number| heap.pages.is_late() || is_it(number));
-    let mut at = class.and_then(|class| classes.all.get(class as usize));
-    let mut names = vec![name.to_owned()];
-    for _ in 0..DEPTH_MAX {
-        let above = at.and_then(|class| heap.pointer(class.address, heap.layout.klass.super_class));
-        at = above
-            .and_then(|above| classes.find(above))
-            .and_then(|class| classes.all.get(class as usize));
-        match at.and_then(|class| heap.class_symbol(class.address)) {
-            Some(symbol) => names.push(class_name(&symbol)),
-            None => break,
-        }
-    }
-    names
+    let class = class.and_then(|class| classes.all.get(class as usize));
+    let above = class
+        .into_iter()
+        .flat_map(|class| heap.lineage(class.address))
+        .skip(1);
+    let names = above.filter_map(|class| Some(class_name(&heap.class_symbol(class)?)));
+    std::iter::once(name.to_owned()).chain(names).collect()
 }
 
 impl Wanted {

@@ -15,18 +15,18 @@ const NONE: u32 = u32::MAX;
 
 /// By what an object is reached: a field has its place in the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Via(pub u32);
+pub struct Edge(pub u32);
 
-impl Via {
+impl Edge {
     const KIND: u32 = 1 << 31;
-    pub const ITEM: Via = Via(Via::KIND);
-    pub const CLASS: Via = Via(Via::KIND + 1);
-    pub const ROOT: Via = Via(Via::KIND + 2);
-    pub const STACK: Via = Via(Via::KIND + 3);
-    const STATICS: Via = Via(Via::KIND + 4);
+    pub const ITEM: Edge = Edge(Edge::KIND);
+    pub const CLASS: Edge = Edge(Edge::KIND + 1);
+    pub const ROOT: Edge = Edge(Edge::KIND + 2);
+    pub const STACK: Edge = Edge(Edge::KIND + 3);
+    const STATICS: Edge = Edge(Edge::KIND + 4);
 
-    pub fn field(offset: u32) -> Via {
-        Via(offset & !Via::KIND)
+    pub fn field(offset: u32) -> Edge {
+        Edge(offset & !Edge::KIND)
     }
 }
 
@@ -46,7 +46,7 @@ pub struct Group {
 #[derive(Debug, Default)]
 pub struct Groups {
     pub all: Vec<Group>,
-    by_way: HashMap<(u32, Via, u32), u32, AddressHash>,
+    by_way: HashMap<(u32, Edge, u32), u32, AddressHash>,
     random: u64,
 }
 
@@ -59,16 +59,16 @@ pub struct Of {
 
 impl Groups {
     /// The group of an object, and whether it counts there. `above`: of what refers to it.
-    pub fn of(&mut self, above: Option<u32>, via: Via, of: Of) -> (u32, bool) {
+    pub fn of(&mut self, above: Option<u32>, edge: Edge, of: Of) -> (u32, bool) {
         if let Some(same) = above.and_then(|above| self.same_above(above, of.class)) {
             return (same, true);
         }
-        self.find(above.unwrap_or(NONE), via, of, of.class)
+        self.find(above.unwrap_or(NONE), edge, of, of.class)
     }
 
     /// Of a java.lang.Class: what is above it does not matter, static fields are a beginning.
     pub fn of_statics(&mut self, described: Of, class: Of) -> (u32, bool) {
-        self.find(NONE, Via::STATICS, described, class.class)
+        self.find(NONE, Edge::STATICS, described, class.class)
     }
 
     fn same_above(&self, above: u32, class: u32) -> Option<u32> {
@@ -83,8 +83,8 @@ impl Groups {
         None
     }
 
-    fn find(&mut self, above: u32, via: Via, of: Of, class: u32) -> (u32, bool) {
-        let key = (above, via, of.class);
+    fn find(&mut self, above: u32, edge: Edge, of: Of, class: u32) -> (u32, bool) {
+        let key = (above, edge, of.class);
         if let Some(known) = self.by_way.get(&key) {
             return (*known, true);
         }
@@ -99,7 +99,7 @@ impl Groups {
             objects: 0,
             bytes: 0,
             samples: [NONE; SAMPLES],
-            hash: mixed(mixed(before, u64::from(via.0)), of.name),
+            hash: mixed(mixed(before, u64::from(edge.0)), of.name),
         });
         self.by_way.insert(key, number);
         (number, true)
@@ -156,17 +156,17 @@ mod tests {
     fn the_same_way_is_one_group() {
         let mut groups = Groups::default();
         let (statics, _) = groups.of_statics(of(9), of(8));
-        let (map, _) = groups.of(Some(statics), Via::field(112), of(1));
-        let (other, _) = groups.of(Some(statics), Via::field(116), of(1));
+        let (map, _) = groups.of(Some(statics), Edge::field(112), of(1));
+        let (other, _) = groups.of(Some(statics), Edge::field(116), of(1));
         assert_ne!(map, other, "another field");
-        let (node, _) = groups.of(Some(map), Via::field(12), of(2));
-        let (value, _) = groups.of(Some(node), Via::field(20), of(3));
+        let (node, _) = groups.of(Some(map), Edge::field(12), of(2));
+        let (value, _) = groups.of(Some(node), Edge::field(20), of(3));
         // A list of nodes has one group, and a value at its end that of the others.
-        let (next, _) = groups.of(Some(node), Via::field(24), of(2));
+        let (next, _) = groups.of(Some(node), Edge::field(24), of(2));
         assert_eq!(next, node);
-        assert_eq!(groups.of(Some(next), Via::field(20), of(3)), (value, true));
+        assert_eq!(groups.of(Some(next), Edge::field(20), of(3)), (value, true));
         // Wherever a class is reached from, its static fields are one beginning.
-        groups.of(Some(value), Via::field(8), of(4));
+        groups.of(Some(value), Edge::field(8), of(4));
         assert_eq!(groups.of_statics(of(9), of(8)).0, statics);
         for entry in 0..100 {
             groups.add(value, 24, entry);
@@ -177,7 +177,7 @@ mod tests {
         // Another reading has the same hash.
         let mut again = Groups::default();
         let (statics, _) = again.of_statics(of(9), of(8));
-        let (map, _) = again.of(Some(statics), Via::field(112), of(1));
+        let (map, _) = again.of(Some(statics), Edge::field(112), of(1));
         assert_eq!(again.all[map as usize].hash, groups.all[1].hash);
     }
 }

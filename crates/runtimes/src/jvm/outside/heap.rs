@@ -9,6 +9,8 @@ use crate::jvm::text::bounded;
 use crate::memory::pages::Pages;
 
 const NAME_BYTES_MAX: u64 = 1_024;
+/// Classes that one inherits from.
+const DEPTH_MAX: usize = 256;
 /// Of the mark word in front of the class, where both share one word.
 const MARK_BITS: u32 = 42;
 
@@ -92,6 +94,15 @@ impl Heap<'_> {
     /// What a class says of the size of its objects (`Klass::layout_helper`).
     pub fn helper(&self, class: u64) -> Option<i32> {
         Some(self.int(class, self.layout.klass.layout_helper)? as i32)
+    }
+
+    /// A class and all that it inherits from, itself first. Ends where the time does.
+    pub fn lineage(&self, class: u64) -> impl Iterator<Item = u64> {
+        let above = |class: &u64| {
+            let above = self.pointer(*class, self.layout.klass.super_class);
+            above.filter(|_| !self.pages.is_late())
+        };
+        std::iter::successors(Some(class), above).take(DEPTH_MAX)
     }
 
     /// Of an array.

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! The program changes what is read meanwhile, and a collection moves it: a reading during which there was one is made
-//! again. What is no object when it is read is counted. x86-64 and aarch64; Serial, Parallel, G1, Shenandoah.
+//! again. What is no object when it is read is counted. Serial, Parallel, G1, Shenandoah; functions of
+//! threads on x86-64 alone.
 
 mod bytecodes;
 mod classes;
@@ -22,6 +23,7 @@ mod heap;
 #[cfg(test)]
 mod hostile;
 mod layout;
+mod live;
 mod roots;
 mod seen;
 mod spaces;
@@ -37,7 +39,7 @@ use std::time::Instant;
 use observe::fact::memory::{Memory, ProcessMemory};
 use observe::proc::pagemap::Pagemap;
 
-use super::jfr::Sample;
+use super::sample::Sample;
 use super::threads::Thread;
 use crate::memory::areas::Areas;
 use crate::memory::pages::Pages;
@@ -46,9 +48,10 @@ use crate::{Holder, TypeCount};
 use classes::Classes;
 use heap::Heap;
 use layout::Layout;
+use live::Live;
 use spaces::Spaces;
 use stacks::Walker;
-use trace::{Live, Stop};
+use trace::Stop;
 use ways::Names;
 
 /// Of the memory that may be used, one part in so many is for what was read of the process.
@@ -57,6 +60,9 @@ const CACHE_PART: usize = 4;
 const ATTEMPTS: usize = 4;
 /// Of objects that were reached, what may be none when it is read: it moved meanwhile.
 const LOST_PART: u64 = 100;
+
+/// Objects by type, the most bytes first, and the threads.
+pub(super) type Now = (Vec<TypeCount>, Vec<Thread>);
 
 /// Reads the heap of one JVM.
 pub(super) struct Outside {
@@ -91,12 +97,7 @@ impl Outside {
         })
     }
 
-    /// Objects by type, the most bytes first, and the threads.
-    pub(super) fn snapshot(
-        &mut self,
-        bytes: usize,
-        deadline: Instant,
-    ) -> Result<(Vec<TypeCount>, Vec<Thread>), String> {
+    pub(super) fn snapshot(&mut self, bytes: usize, deadline: Instant) -> Result<Now, String> {
         let is_kept = (self.readings + 1).is_power_of_two();
         let (types, ways, seen) = self.read(bytes, deadline, |heap, live| {
             let groups = live.groups.all.iter().filter(|_| is_kept);

@@ -3,15 +3,15 @@
 use std::collections::HashSet;
 use std::fs;
 
+use observe::proc::pagemap::PAGE_BYTES;
+
 use super::classes::Classes;
 use super::heap::Heap;
 use super::layout::ThreadList;
+use crate::memory::pages::ADDRESS_MAX;
 
 const THREADS_MAX: usize = 100_000;
 const STACK_BYTES_MAX: u64 = 64 << 20;
-const PAGE_BYTES: u64 = 4_096;
-/// No address of a program is above.
-const ADDRESS_MAX: u64 = 1 << 56;
 /// Below the stack pointer a leaf function of the ABI may keep data.
 const RED_ZONE: u64 = 128;
 /// Blocks of local handles of a thread.

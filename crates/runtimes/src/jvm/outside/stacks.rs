@@ -7,8 +7,8 @@ use symbols::hotspot::{HotSpot, JavaMethods, State};
 
 use super::super::threads::{Thread, without_numbers};
 use super::heap::Heap;
+use super::live::Live;
 use super::roots;
-use super::trace::Live;
 use super::ways::Names;
 use crate::jvm::text::bounded;
 

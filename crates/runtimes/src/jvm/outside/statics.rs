@@ -1,12 +1,12 @@
 //! What the java.lang.Class of a class holds for it: static fields, and what its constants were resolved to.
 
 use super::fields::Field;
-use super::groups::Via;
+use super::groups::Edge;
 use super::heap::Heap;
 
 impl Heap<'_> {
     /// Objects that the static fields of a class, and its constants, refer to. `mirror`: its java.lang.Class.
-    pub fn statics(&self, class: u64, mirror: u64) -> Vec<(u64, Via)> {
+    pub fn statics(&self, class: u64, mirror: u64) -> Vec<(u64, Edge)> {
         // An array's class has neither.
         if self.helper(class).is_none_or(|helper| helper < 0) {
             return Vec::new();
@@ -14,9 +14,9 @@ impl Heap<'_> {
         let fields = self.static_fields(class);
         let held = fields.iter().filter_map(|field| {
             let to = self.reference(mirror, u64::from(field.offset))?;
-            Some((to, Via::field(field.offset)))
+            Some((to, Edge::field(field.offset)))
         });
-        let constants = self.constants(class).map(|to| (to, Via::CLASS));
+        let constants = self.constants(class).map(|to| (to, Edge::CLASS));
         held.chain(constants).collect()
     }
 

@@ -7,73 +7,27 @@
 //! In the order of addresses each part of the heap is read once a step, so a heap that is larger than our cache is read
 //! a few times and not once an object.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use observe::fact::memory::Memory;
 
 use super::classes::{Classes, Kind, Shape};
-use super::groups::{Groups, Of, Via};
+use super::groups::{Edge, Groups, Of};
 use super::heap::Heap;
 use super::layout::Narrow;
-use super::roots::{Root, Roots};
+use super::live::{Count, Entry, Live, ROOT, UNIT};
+use super::roots::Roots;
 use super::seen::Seen;
 use crate::memory::hash::AddressHash;
 
-/// Parents from here on are numbers of roots.
-const ROOT: u32 = 0xff00_0000;
 const ROOTS_MAX: usize = (u32::MAX - ROOT) as usize;
 /// Read of an object at once, bytes.
 const PIECE: usize = 4_096;
-const UNIT: u64 = 8;
-/// Of a longer way the middle is left out.
-const HALF_WAY: usize = 100;
 /// Objects that are read again because of a list that changed meanwhile, and how often each.
 const ANEW_MAX: usize = 10_000;
 const ANEW_TIMES: u32 = 50;
 const STEPS_MAX: u32 = 1 << 22;
-
-/// An object that was reached.
-#[derive(Debug, Clone, Copy)]
-struct Entry {
-    /// From the heap's start, in units of eight bytes.
-    place: u32,
-    /// The entry that refers to it, or [`ROOT`] and the number of a root.
-    parent: u32,
-    /// Its group; until it is read, by what it was reached ([`Via`]).
-    group: u32,
-}
-
-/// Objects of one class.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Count {
-    pub objects: u64,
-    pub bytes: u64,
-}
-
-/// All objects that are held.
-pub struct Live {
-    start: u64,
-    entries: Vec<Entry>,
-    roots: Vec<Root>,
-    pub classes: Classes,
-    /// By the number of the class.
-    pub counts: Vec<Count>,
-    pub groups: Groups,
-    /// References to what was no object when it was read.
-    pub lost: u64,
-}
-
-/// From a root to an object.
-pub struct Way {
-    pub root: Root,
-    /// Addresses, the object itself last.
-    pub objects: Vec<u64>,
-    /// In front of this one some are left out.
-    pub gap: Option<usize>,
-    /// The first one of a group that became larger.
-    pub first_new: Option<usize>,
-}
 
 /// Why a reading ended too early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,12 +71,12 @@ pub fn trace(heap: &Heap, classes: Classes, roots: &Roots, bytes: usize) -> Resu
             lost: 0,
         },
     };
-    for (roots, via) in [(&roots.named, Via::ROOT), (&roots.stacks, Via::STACK)] {
+    for (roots, edge) in [(&roots.named, Edge::ROOT), (&roots.stacks, Edge::STACK)] {
         let from = tracer.live.entries.len();
         for (root, object) in roots.iter().take(ROOTS_MAX - tracer.live.roots.len()) {
             let number = ROOT + tracer.live.roots.len() as u32;
             tracer.live.roots.push(*root);
-            tracer.reach(*object, number, via)?;
+            tracer.reach(*object, number, edge)?;
         }
         tracer.follow(from)?;
     }
@@ -156,7 +110,7 @@ impl Tracer<'_, '_> {
     }
 
     /// An object that something refers to; counted when it is read.
-    fn reach(&mut self, object: u64, parent: u32, via: Via) -> Result<(), Stop> {
+    fn reach(&mut self, object: u64, parent: u32, edge: Edge) -> Result<(), Stop> {
         if !self.heap.in_heap(object) {
             // It moved, and its place was given up.
             self.live.lost += u64::from(object != 0);
@@ -177,7 +131,7 @@ impl Tracer<'_, '_> {
         self.live.entries.push(Entry {
             place,
             parent,
-            group: via.0,
+            group: edge.0,
         });
         Ok(())
     }
@@ -230,7 +184,7 @@ impl Tracer<'_, '_> {
         self.in_time()?;
         let address = self.live.classes.all[class as usize].address;
         match self.heap.handle(address, self.heap.layout.klass.mirror) {
-            Some(mirror) => self.reach(mirror, entry, Via::CLASS),
+            Some(mirror) => self.reach(mirror, entry, Edge::CLASS),
             None => Ok(()),
         }
     }
@@ -256,7 +210,7 @@ impl Tracer<'_, '_> {
             }
         }
         let above = live.entries.get(parent as usize).map(|entry| entry.group);
-        live.groups.of(above, Via(group), of(class))
+        live.groups.of(above, Edge(group), of(class))
     }
 
     /// An object that refers to itself was taken out of its list, as queues of java.util.concurrent mark it: what holds
@@ -295,7 +249,7 @@ impl Tracer<'_, '_> {
             self.in_time()?;
             for offset in &shape.references {
                 if let Some(to) = self.heap.reference(object, u64::from(*offset)) {
-                    self.reach(to, entry, Via::field(*offset))?;
+                    self.reach(to, entry, Edge::field(*offset))?;
                 }
             }
             return Ok(false);
@@ -307,7 +261,7 @@ impl Tracer<'_, '_> {
             for offset in &shape.references {
                 let to = reference(self.heap.layout.oops, &buffer[*offset as usize..]);
                 to_itself |= to == object;
-                reached = reached.and_then(|()| self.reach(to, entry, Via::field(*offset)));
+                reached = reached.and_then(|()| self.reach(to, entry, Edge::field(*offset)));
             }
         }
         self.buffer = buffer;
@@ -322,8 +276,8 @@ impl Tracer<'_, '_> {
         // Of a primitive type there is no class.
         let class = self.heap.pointer(object, of.klass);
         if let Some(class) = class.filter(|class| self.live.classes.find(*class).is_some()) {
-            for (to, via) in self.heap.statics(class, object) {
-                self.reach(to, entry, via)?;
+            for (to, edge) in self.heap.statics(class, object) {
+                self.reach(to, entry, edge)?;
             }
         }
         Ok(words.map(|words| u64::from(words) * UNIT))
@@ -377,7 +331,7 @@ impl Tracer<'_, '_> {
             let oops = self.heap.layout.oops;
             for item in piece.chunks_exact(if are_references { width } else { 8 }) {
                 if are_references {
-                    self.reach(reference(oops, item), parent, Via::ITEM)?;
+                    self.reach(reference(oops, item), parent, Edge::ITEM)?;
                 } else {
                     self.frame_word(item, parent)?;
                 }
@@ -393,7 +347,7 @@ impl Tracer<'_, '_> {
             let is_object =
                 self.heap.in_heap(to) && self.live.classes.of_object(self.heap, to).is_some();
             if is_object {
-                self.reach(to, parent, Via::ITEM)?;
+                self.reach(to, parent, Edge::ITEM)?;
             }
         }
         Ok(())
@@ -417,76 +371,5 @@ impl Shape {
     /// Bytes of an array of so many items.
     fn array(&self, length: u64) -> u64 {
         (self.bytes + (length << self.item)).next_multiple_of(UNIT)
-    }
-}
-
-impl Live {
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    fn address(&self, entry: u32) -> u64 {
-        let place = self
-            .entries
-            .get(entry as usize)
-            .map_or(0, |entry| entry.place);
-        self.start + u64::from(place) * UNIT
-    }
-
-    /// What leads to the first object of a list that this one is of.
-    fn holder_of_list(&self, entry: u32, steps_left: &mut u32) -> Option<u32> {
-        let of = self.entries.get(entry as usize)?;
-        let mut at = of.parent;
-        while *steps_left > 0 {
-            *steps_left -= 1;
-            let above = self.entries.get(at as usize)?;
-            if above.group != of.group {
-                return Some(at);
-            }
-            at = above.parent;
-        }
-        None
-    }
-
-    /// What leads from a root to an object. `is_new`: whether a group became larger.
-    pub fn way(&self, entry: u32, is_new: &dyn Fn(u32) -> bool) -> Option<Way> {
-        let (mut inner, mut outer) = (Vec::new(), VecDeque::new());
-        let (mut at, mut length, mut first_new) = (entry, 0, None);
-        let root = loop {
-            let Entry { parent, group, .. } = *self.entries.get(at as usize)?;
-            if is_new(group) {
-                first_new = Some(length);
-            }
-            length += 1;
-            if inner.len() < HALF_WAY {
-                inner.push(self.address(at));
-            } else {
-                outer.push_back(self.address(at));
-                if outer.len() > HALF_WAY {
-                    outer.pop_front();
-                }
-            }
-            match parent {
-                root if root >= ROOT => break *self.roots.get((root - ROOT) as usize)?,
-                parent => at = parent,
-            }
-        };
-        let cut = length - inner.len() - outer.len();
-        // From the root on.
-        let first_new = first_new.map(|from_object: usize| {
-            let place = length - 1 - from_object;
-            match place < outer.len() {
-                true => place,
-                false => place.saturating_sub(cut).max(outer.len()),
-            }
-        });
-        let gap = (cut > 0).then_some(outer.len());
-        let objects = outer.into_iter().rev().chain(inner.into_iter().rev());
-        Some(Way {
-            root,
-            objects: objects.collect(),
-            gap,
-            first_new,
-        })
     }
 }

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::super::jfr::{Link, Sample, Via};
+use super::super::sample::{Link, Sample, Via};
 use super::classes::{Classes, Kind};
 use super::groups::Group;
 use super::heap::Heap;
+use super::live::{Live, Way};
 use super::roots::Root;
-use super::trace::{Live, Way};
 
 /// New objects of a group from which on it counts as one that becomes larger.
 const NEW_MIN: u64 = 10;
@@ -18,8 +18,6 @@ const FIELDS_MAX: usize = 4_096;
 const FIELDS_OF_ALL: usize = 1 << 16;
 /// Ways to objects of one type, those with most new objects first.
 const WAYS_MAX: usize = 24;
-/// Classes that one inherits from.
-const DEPTH_MAX: usize = 256;
 const NAME_MAX: u64 = 120;
 
 /// Of a thread that waits (`JavaThreadStatus`), as in `java_lang_Thread::thread_status_name`.
@@ -208,17 +206,10 @@ impl<'m, 'h> Names<'m, 'h> {
 
     fn is_thread(&self, class: u32) -> bool {
         let class = self.classes().all.get(class as usize);
-        let mut at = class.map(|class| class.address);
-        for _ in 0..DEPTH_MAX {
-            let Some(class) = at else {
-                return false;
-            };
-            if self.heap.class_symbol(class).as_deref() == Some("java/lang/Thread") {
-                return true;
-            }
-            at = self.heap.pointer(class, self.heap.layout.klass.super_class);
-        }
-        false
+        class.is_some_and(|class| {
+            let mut above = self.heap.lineage(class.address);
+            above.any(|at| self.heap.class_symbol(at).as_deref() == Some("java/lang/Thread"))
+        })
     }
 
     /// What a thread waits for, as the JVM writes it in a dump; `None`: it runs, or that is not known.
@@ -278,36 +269,25 @@ fn share(samples: &mut [Sample], objects: u64) {
 
 /// Where a class, or one that it inherits from, has a field.
 fn number_offset(heap: &Heap, class: u64, name: &str) -> Option<u64> {
-    let mut class = class;
-    for _ in 0..DEPTH_MAX {
-        if heap.pages.is_late() {
-            return None;
-        }
-        if let Some(field) = heap.field_named(class, name) {
-            return Some(field.offset.into());
-        }
-        class = heap.pointer(class, heap.layout.klass.super_class)?;
-    }
-    None
+    let field = heap
+        .lineage(class)
+        .find_map(|class| heap.field_named(class, name))?;
+    Some(field.offset.into())
 }
 
 /// Places and names of the references of an object.
 fn named_fields(heap: &Heap, class: u64, most: usize) -> Vec<(u64, String)> {
-    let (mut found, mut at) = (Vec::new(), Some(class));
-    for _ in 0..DEPTH_MAX {
-        let Some(class) = at else {
-            break;
-        };
-        for field in heap.fields(class).unwrap_or_default() {
-            if found.len() >= most || heap.pages.is_late() {
-                return found;
-            }
-            let name = (!field.is_static)
-                .then(|| heap.field_name(class, field))
-                .flatten();
-            found.extend(name.map(|name| (u64::from(field.offset), name)));
-        }
-        at = heap.pointer(class, heap.layout.klass.super_class);
-    }
-    found
+    let named = |class: u64| {
+        let fields = heap.fields(class).unwrap_or_default().into_iter();
+        fields.filter_map(move |field| {
+            let name = heap.field_name(class, field).filter(|_| !field.is_static)?;
+            Some((u64::from(field.offset), name))
+        })
+    };
+    let in_time = |_: &(u64, String)| !heap.pages.is_late();
+    heap.lineage(class)
+        .flat_map(named)
+        .take_while(in_time)
+        .take(most)
+        .collect()
 }

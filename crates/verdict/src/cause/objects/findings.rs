@@ -2,18 +2,13 @@
 
 use super::super::Cause;
 use super::finding::Finding;
+use super::frames::{is_own, named, short};
 use super::parts::{by_part, leads};
+use super::tasks::{by_task, is_held_by, is_many};
 use super::{LITTLE, MOST};
-use memory::brief::brief;
-use memory::managed::{ManagedGrowth, Rise, RootGrowth, SiteGrowth, TaskGrowth, TypeGrowth};
-use runtimes::{Frame, Holder, Kept, Language, is_of_the_language, is_of_the_standard_library};
+use memory::managed::{ManagedGrowth, Rise, RootGrowth, SiteGrowth, TypeGrowth};
+use runtimes::{Frame, Holder, Kept, is_of_the_language};
 use units::written::{bytes, bytes_per_hour};
-
-/// Tasks that must have become more, and by this share of those before, to be named.
-const TASKS_MIN: f64 = 10.0;
-const TASKS_SHARE: f64 = 0.05;
-
-const THREAD: &str = "java.lang.Thread";
 
 /// What explains most: objects, or the stacks of tasks.
 pub fn finding(managed: &ManagedGrowth) -> Option<Finding> {
@@ -72,24 +67,6 @@ fn with_part(managed: &ManagedGrowth, objects: Option<Finding>) -> Option<Findin
         next,
         ..first
     })
-}
-
-/// What holds most of the objects that grow is the stacks of these tasks, whoever wrote their functions.
-fn is_held_by(managed: &ManagedGrowth, tasks: &TaskGrowth) -> bool {
-    let root = managed.roots.first().and_then(|of| of.root.stack_of());
-    let places = tasks.group.frames.iter().chain(&tasks.group.created_by);
-    let mut functions = places.filter_map(|frame| frame.function.as_deref());
-    root.is_some_and(|root| {
-        functions.any(|function| function == root || root.starts_with(&format!("{function}.")))
-    })
-}
-
-/// More tasks of the same origin, not only other places at which the same ones stand.
-fn is_many(tasks: &TaskGrowth) -> bool {
-    let all = tasks.of_creator;
-    let before = all.level - all.grown;
-    let is_new = all.is_clear && all.grown >= MOST * tasks.tasks.grown;
-    is_new && all.grown >= TASKS_MIN.max(TASKS_SHARE * before)
 }
 
 fn by_type(managed: &ManagedGrowth) -> Option<Finding> {
@@ -352,66 +329,6 @@ fn by_root(managed: &ManagedGrowth) -> Option<Finding> {
     })
 }
 
-fn by_task(managed: &ManagedGrowth, tasks: &TaskGrowth) -> Finding {
-    let group = &tasks.group;
-    let noun = match managed.language {
-        Language::Go => "goroutines",
-        _ => "threads",
-    };
-    let all = tasks.of_creator;
-    let waits = group
-        .waits_for
-        .as_ref()
-        .map_or_else(String::new, |wait| format!(" that wait ({wait})"));
-    let at = where_they_wait(&group.frames);
-    let starters = starters(managed);
-    let created = group.created_by.as_ref().and_then(named);
-    let by = match (&created, &starters[..]) {
-        (Some(maker), _) => format!(", started by {maker}"),
-        (None, []) => String::new(),
-        (None, code) => format!("; code that starts {noun}: {}", code.join(", ")),
-    };
-    let maker = created.or(starters.into_iter().next());
-    let each = group.bytes as f64 / group.tasks.max(1) as f64;
-    let (now, before) = (all.level, all.level - all.grown);
-    let what = match group.created_by.is_some() {
-        true => format!("{noun}{waits}{at}{by} rise from {before:.0} to {now:.0}"),
-        // Who starts them is not known: the number is that of all.
-        false => format!(
-            "{noun} rise from {before:.0} to {now:.0}, of them {:.0}{waits}{at}{by}",
-            tasks.tasks.level
-        ),
-    };
-    let next = match &maker {
-        Some(maker) => {
-            format!("read {maker}: what it starts does not end; give the wait a timeout or an end")
-        }
-        None => format!("find out who starts these {noun} and what should end them"),
-    };
-    Finding {
-        cause: Cause::Leak,
-        bytes: each * all.grown,
-        values: all.values,
-        by_part: false,
-        by_task: true,
-        is_certain: group.created_by.is_some(),
-        sentence: format!("a leak of {noun}: {what}"),
-        next,
-    }
-}
-
-/// Functions of the program that start threads, where the objects of threads tell.
-fn starters(managed: &ManagedGrowth) -> Vec<String> {
-    let holder = managed.holder_of(THREAD);
-    let makers = holder.into_iter().flat_map(|holder| &holder.makers);
-    makers.map(|maker| short(maker)).collect()
-}
-
-fn is_own(frame: &&Frame) -> bool {
-    let function = frame.function.as_deref();
-    function.is_some_and(|name| !is_of_the_standard_library(name, frame.file.as_deref()))
-}
-
 /// The first function that is not the runtime's or the standard library's; the innermost where all are.
 fn place_of(frames: &[Frame]) -> Option<String> {
     frames
@@ -421,32 +338,6 @@ fn place_of(frames: &[Frame]) -> Option<String> {
         .and_then(named)
 }
 
-/// Where tasks stand, and which they are: ", in acceptLoop (Server.java:40)", " (pool-N-thread-N)".
-fn where_they_wait(frames: &[Frame]) -> String {
-    let name_of = |frame: &Frame| {
-        let function = frame.function.as_deref()?;
-        Some(function.strip_prefix('[')?.strip_suffix(']')?.to_owned())
-    };
-    let name = frames.last().and_then(name_of);
-    let frames = &frames[..frames.len() - usize::from(name.is_some())];
-    let own = frames.iter().find(is_own);
-    // All is the runtime's: what the thread was started for tells most.
-    let last = frames.iter().rfind(|frame| {
-        !frame
-            .function
-            .as_deref()
-            .is_some_and(|of| of.starts_with(THREAD))
-    });
-    let place = match name {
-        Some(_) => own.or(last),
-        None => own.or(frames.first()),
-    };
-    let called = name.map_or_else(String::new, |name| format!(" ({name})"));
-    let place = place.and_then(named);
-    let place = place.map_or_else(String::new, |place| format!(" in {place}"));
-    format!("{place}{called}")
-}
-
 fn called_by(site: &SiteGrowth) -> String {
     let own = site.frames.iter().filter(is_own);
     let callers: Vec<String> = own.skip(1).take(2).filter_map(named).collect();
@@ -454,25 +345,4 @@ fn called_by(site: &SiteGrowth) -> String {
         true => String::new(),
         false => format!(" < {}", callers.join(" < ")),
     }
-}
-
-/// "handle (/srv/app.py:31)" without the folder.
-fn short(user: &str) -> String {
-    let Some((name, place)) = user.split_once(" (") else {
-        return user.to_owned();
-    };
-    format!("{name} ({}", place.rsplit('/').next().unwrap_or(place))
-}
-
-/// "handle (app.py:31)".
-fn named(frame: &Frame) -> Option<String> {
-    let function = brief(frame.function.as_deref()?);
-    let file = frame
-        .file
-        .as_deref()
-        .map(|file| file.rsplit('/').next().unwrap_or(file));
-    Some(match (file, frame.line) {
-        (Some(file), Some(line)) => format!("{function} ({file}:{line})"),
-        _ => function,
-    })
 }
