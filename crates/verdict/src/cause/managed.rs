@@ -4,6 +4,7 @@ use super::sentence::{rate, verdict};
 use super::{Case, Cause, CauseVerdict, heap};
 use ::heap::memory_managers::Runtime;
 use memory::growth::Growth;
+use memory::managed::ManagedGrowth;
 
 /// Of all growth, what a leak of native blocks must be to be named before the heap of a runtime that collects: how
 /// much of that lasts is not known before its next collection, and a block that is out of reach is lost for good.
@@ -47,8 +48,10 @@ pub fn judge(
 
 /// Where the runtime names what grows if it may stop the program, that comes first.
 fn next(case: &Case, runtime: Runtime) -> String {
-    let was_stopped = (case.managed.as_ref()).is_some_and(|managed| managed.paused_s > 0.0);
+    let of = |what: fn(&ManagedGrowth) -> bool| case.managed.as_ref().is_some_and(what);
+    let was_stopped = of(|managed| managed.paused_s > 0.0);
     let names = match runtime {
+        Runtime::Jvm if of(|managed| managed.objects.is_some()) => "the calls that allocate in it",
         Runtime::Jvm => "classes, what holds them and who makes them",
         Runtime::Node => "the functions that allocate it",
         _ => return by_other_tools(runtime).to_owned(),

@@ -1,6 +1,7 @@
 //! The classes of a JVM, and what their objects are made of.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
 use super::heap::{Heap, array_header, class_name};
@@ -96,23 +97,25 @@ impl Classes {
         (!classes.all.is_empty()).then_some(classes)
     }
 
+    /// Whether it is new.
     fn add(&mut self, heap: &Heap, address: u64, loader: u64) -> bool {
         let number = self.all.len() as u32;
-        let is_new = self.by_address.insert(address, number).is_none();
-        if is_new {
-            // A name stays in its place as long as a class has it.
-            let symbol = heap.word(address, heap.layout.klass.name).unwrap_or(0);
-            let same = self.by_symbol.entry(symbol).or_insert((number, 0));
-            same.1 += 1;
-            self.all.push(Class {
-                address,
-                loader,
-                same_name: same.0,
-                symbol,
-                shape: None,
-            });
-        }
-        is_new
+        let Entry::Vacant(place) = self.by_address.entry(address) else {
+            return false;
+        };
+        place.insert(number);
+        // A name stays in its place as long as a class has it.
+        let symbol = heap.word(address, heap.layout.klass.name).unwrap_or(0);
+        let same = self.by_symbol.entry(symbol).or_insert((number, 0));
+        same.1 += 1;
+        self.all.push(Class {
+            address,
+            loader,
+            same_name: same.0,
+            symbol,
+            shape: None,
+        });
+        true
     }
 
     pub fn find(&self, address: u64) -> Option<u32> {

@@ -234,6 +234,32 @@ fn reads(seed: u64, is_narrow: bool, has_slots: bool, bytes: usize) -> usize {
     live.len()
 }
 
+/// The list of a loader's classes may come back to one of them.
+#[test]
+fn a_class_that_comes_again_keeps_its_number() {
+    let mut again = 0;
+    for seed in (0..40).step_by(4) {
+        let made = memory(seed);
+        let source = Source::new(&made, Areas::default(), None);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let layout = layout(true, true);
+        let heap = Heap {
+            pages: Pages::new(&source, 4 << 20, deadline),
+            spaces: Spaces::read(&layout.parts, &made).expect("all of it"),
+            layout: &layout,
+        };
+        let classes = Classes::of(&heap).expect("classes");
+        for (number, class) in classes.all.iter().enumerate() {
+            let found = classes.find(class.address);
+            assert_eq!(found, Some(number as u32), "seed {seed}");
+        }
+        let last = classes.all.last().expect("a class").address;
+        let next = heap.word(last, layout.klass.next).unwrap_or(0);
+        again += u32::from(classes.find(next).is_some());
+    }
+    assert!(again > 0, "no list came back");
+}
+
 #[test]
 fn a_reading_of_anything_ends() {
     let start = Instant::now();
