@@ -12,7 +12,9 @@ use ::heap::memory_managers::Runtime;
 use finding::Finding;
 use findings::finding;
 use memory::managed::{ManagedGrowth, TypeGrowth};
-use runtimes::{Language, is_of_the_language};
+use runtimes::{Frame, Language, is_of_the_language};
+use symbols::frame::JAVA_MODULE;
+use symbols::hotspot::is_jvm;
 use units::written::{bytes, counted};
 
 /// Share of the process's growth that the objects must explain to be its cause.
@@ -235,10 +237,17 @@ fn grown_bytes(case: &Case) -> f64 {
     }
 }
 
-/// Whether a verdict already names a function of native code with some confidence.
+/// Whether a verdict already names a function of native code with some confidence. What the JVM allocates, and no
+/// method of Java asked for, is its own memory (the compiler's, the descriptions of classes): it names nothing of the
+/// program.
 fn names_a_site(case: &Case, first: &CauseVerdict) -> bool {
-    let sites = matches!(first.cause, Cause::Leak | Cause::Filling) && !case.sites.is_empty();
-    sites && !first.undecided && first.confidence > 0.6
+    let is_native = matches!(first.cause, Cause::Leak | Cause::Filling);
+    let is_jvms = |frames: &[Frame]| {
+        let inner = frames.first().is_some_and(|frame| is_jvm(&frame.module));
+        inner && frames.iter().all(|frame| frame.module != JAVA_MODULE)
+    };
+    let site = case.sites.first().filter(|site| !is_jvms(&site.frames));
+    is_native && site.is_some() && !first.undecided && first.confidence > 0.6
 }
 
 /// `how`: words between what was found first and this, if any.

@@ -117,8 +117,8 @@ pub struct ExplainArgs {
     #[arg(long, requires = "pid")]
     pub read_only: bool,
 
-    /// Longest pause allowed for sampling the allocations of a JVM or of Node, or for counting the objects of a JVM that
-    /// cannot be read from outside (ZGC); 0s allows none. Other objects are read without one
+    /// Longest pause allowed for sampling the allocations of a JVM or of Node, or for counting the objects of a JVM
+    /// that cannot be read from outside (ZGC); 0s allows none. Other objects are read without one
     #[arg(
         long,
         value_name = "DURATION",

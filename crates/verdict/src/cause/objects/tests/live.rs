@@ -1,6 +1,7 @@
 //! Heaps of which it is known what is in use.
 
 use super::*;
+use memory::rank::Site;
 
 fn java_live(live_mib: f64) -> ManagedGrowth {
     ManagedGrowth {
@@ -79,4 +80,35 @@ fn what_comes_with_a_warm_start_is_no_leak() {
     let verdict = judge(&case);
     assert_eq!(verdict.cause, Cause::Flat, "{}", verdict.sentence);
     assert!(verdict.next_step.contains("-Xmx"), "{}", verdict.next_step);
+}
+
+/// A site in the JVM's compiler stands beside the objects; one that a method of Java asked for leads.
+#[test]
+fn what_the_jvm_allocates_for_itself_leads_nothing() {
+    let frame = |function: &str, module: &str| Frame {
+        function: Some(function.to_owned()),
+        module: module.to_owned(),
+        ..Frame::default()
+    };
+    let led = |outer: Frame| {
+        let mut case = case(9.0, java_live(8.0));
+        case.owner = Owner::Runtime(Runtime::Jvm);
+        case.sites = vec![Site {
+            frames: vec![
+                frame("ChunkPool::allocate", "/jdk/lib/server/libjvm.so"),
+                outer,
+            ],
+            ..Site::default()
+        }];
+        let first = verdict(
+            Cause::Filling,
+            0.79,
+            "ChunkPool::allocate fills".into(),
+            "read it",
+        );
+        refined(&case, first).cause
+    };
+    let compiler = frame("Compile::Compile", "/jdk/lib/server/libjvm.so");
+    assert_eq!(led(compiler), Cause::Managed);
+    assert_eq!(led(frame("App.load", JAVA_MODULE)), Cause::Filling);
 }
