@@ -49,6 +49,13 @@ public class App {
         }
     }
 
+    /** A thread of a pool is counted where it waits for work, so `done` is said only then. */
+    static void untilItWaits(Thread worker) throws InterruptedException {
+        while (worker.getState() != Thread.State.WAITING) {
+            Thread.sleep(1);
+        }
+    }
+
     static void await() throws Exception {
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in));
         for (String line = commands.readLine(); line != null && !line.equals("end"); line = commands.readLine()) {
@@ -66,7 +73,7 @@ public class App {
                     garbage = new byte[1008];
                 } else {
                     ExecutorService pool = Executors.newFixedThreadPool(1);
-                    pool.submit(() -> 1).get();
+                    untilItWaits(pool.submit(Thread::currentThread).get());
                 }
             }
             if (words[0].equals("queue")) {
