@@ -1,20 +1,24 @@
-//! Names of stacks, looked up in a thread of its own.
+//! Names of stacks, looked up in a thread of their own, one for all processes of a program: they share what is read of
+//! its files.
 //!
 //! The debug information of a large program takes seconds to read, and minutes where there is no CPU
 //! time to be had; a lookup that has begun cannot be stopped. So whoever waits for names waits until a
 //! moment of its own choice, and takes what is there. The stacks that matter most are named twice:
 //! first from the symbol tables, which is quick, then with inlined functions, files and lines.
 
-use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Instant;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::os::linux::fs::MetadataExt;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use abi::PYTHON_CODE;
 
 use super::probe::LoadedObject;
 use super::smaps::Area;
-use super::symbols::{Symbols, nameless};
+use super::symbols::{Symbols, nameless, symbolizer};
 use ::symbols::frame::Frame;
 use symbols::perf_map::Ignored;
 
@@ -23,6 +27,13 @@ const QUICK_MAX: usize = 256;
 
 /// Stacks of one process that are named: all of a probe with the default cap of 8 MiB.
 const STACKS_MAX: usize = 16_384;
+
+/// How long what was read of files is kept with nothing to name: reading it again takes a moment, and the debug
+/// information of a large program is hundreds of megabytes.
+const KEPT: Duration = Duration::from_secs(5);
+
+/// Processes of one program of which names are remembered meanwhile; the memory is emptied when it is full.
+const PROCESSES_MAX: usize = 64;
 
 /// Stacks to name, the most important first.
 pub struct Request {
@@ -43,11 +54,28 @@ enum Answer {
     },
 }
 
+/// A request of one process.
+struct Job {
+    /// Of the [`Namer`]: a pid may be used again.
+    number: u64,
+    pid: i32,
+    request: Request,
+    told: Sender<Answer>,
+}
+
+/// The thread that names; it ends with the last one that may ask it.
+struct Thread(Sender<Job>);
+
+/// The threads by the program's file (device, inode).
+static THREADS: Mutex<BTreeMap<(u64, u64), Weak<Thread>>> = Mutex::new(BTreeMap::new());
+
 /// Names the stacks of one process.
 pub struct Namer {
+    number: u64,
     pid: i32,
-    /// The thread, once there was something to ask.
-    thread: Option<(Sender<Request>, Receiver<Answer>)>,
+    /// Once there was something to ask.
+    thread: Option<Arc<Thread>>,
+    answers: (Sender<Answer>, Receiver<Answer>),
     asked: HashSet<u64>,
     /// Requests that are not answered to their end.
     open: usize,
@@ -61,9 +89,12 @@ pub struct Namer {
 
 impl Namer {
     pub fn new(pid: i32) -> Namer {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
         Namer {
+            number: NUMBER.fetch_add(1, Ordering::Relaxed),
             pid,
             thread: None,
+            answers: channel(),
             asked: HashSet::new(),
             open: 0,
             without_symbols: Vec::new(),
@@ -95,19 +126,21 @@ impl Namer {
         if request.stacks.is_empty() {
             return;
         }
-        let pid = self.pid;
-        let (requests, _) = self.thread.get_or_insert_with(|| start(pid));
-        self.open += usize::from(requests.send(request).is_ok());
+        let job = Job {
+            number: self.number,
+            pid: self.pid,
+            request,
+            told: self.answers.0.clone(),
+        };
+        let thread = self.thread.get_or_insert_with(|| thread_of(job.pid));
+        self.open += usize::from(thread.0.send(job).is_ok());
     }
 
     /// Takes in what was named, until that is everything or the time is over.
     pub fn collect(&mut self, until: Instant, frames: &mut BTreeMap<u64, Vec<Frame>>) {
-        let Some((_, answers)) = &self.thread else {
-            return;
-        };
         while self.open > 0 {
             let left = until.saturating_duration_since(Instant::now());
-            match answers.recv_timeout(left) {
+            match self.answers.1.recv_timeout(left) {
                 Ok(Answer::Named(stack, named)) => {
                     frames.insert(stack, named);
                 }
@@ -126,34 +159,65 @@ impl Namer {
     }
 }
 
-/// A thread that ends with its sender; where none can be started, nothing is named.
-fn start(pid: i32) -> (Sender<Request>, Receiver<Answer>) {
-    let (requests, asked) = channel::<Request>();
-    let (told, answers) = channel();
-    let name = move || {
-        let mut quick = Symbols::quick(pid);
-        let mut full = Symbols::new(pid);
-        // Whoever asked may be gone.
-        for request in asked {
-            quick.python_frames = request.python.clone();
-            full.python_frames = request.python.clone();
-            let first = request.stacks.len().min(QUICK_MAX);
-            if name_stacks(&mut quick, &request, first, &told).is_none()
-                || name_stacks(&mut full, &request, usize::MAX, &told).is_none()
-            {
-                return;
-            }
-            let done = Answer::Done {
-                without_symbols: full.without_symbols.clone(),
-                ignored_perf_map: full.perf_map.ignored.clone(),
-            };
-            if told.send(done).is_err() {
-                return;
-            }
-        }
+/// The thread for a process: that of its program if there is one.
+fn thread_of(pid: i32) -> Arc<Thread> {
+    let Ok(program) = std::fs::metadata(format!("/proc/{pid}/exe")) else {
+        return Arc::new(start());
     };
+    let mut threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
+    threads.retain(|_, thread| thread.strong_count() > 0);
+    let known = threads
+        .entry((program.st_dev(), program.st_ino()))
+        .or_default();
+    known.upgrade().unwrap_or_else(|| {
+        let thread = Arc::new(start());
+        *known = Arc::downgrade(&thread);
+        thread
+    })
+}
+
+/// Where no thread can be started, nothing is named.
+fn start() -> Thread {
+    let (jobs, asked) = channel::<Job>();
+    let name = move || while name_until_idle(&asked) {};
     let _ = std::thread::Builder::new().name("names".into()).spawn(name);
-    (requests, answers)
+    Thread(jobs)
+}
+
+/// Names what is asked until nothing is for a while, and forgets what was read for it. Whether it may be asked again.
+fn name_until_idle(asked: &Receiver<Job>) -> bool {
+    let Ok(mut job) = asked.recv() else {
+        return false;
+    };
+    let shared = Rc::new(symbolizer(true));
+    let mut processes: HashMap<u64, [Symbols; 2]> = HashMap::new();
+    loop {
+        if processes.len() >= PROCESSES_MAX {
+            processes.clear();
+        }
+        let symbols = processes.entry(job.number).or_insert_with(|| {
+            [false, true].map(|debug| Symbols::sharing(job.pid, debug, Rc::clone(&shared)))
+        });
+        answer(symbols, &job);
+        job = match asked.recv_timeout(KEPT) {
+            Ok(job) => job,
+            Err(end) => return end == RecvTimeoutError::Timeout,
+        };
+    }
+}
+
+/// `None` when nobody takes the answers any more.
+fn answer([quick, full]: &mut [Symbols; 2], job: &Job) -> Option<()> {
+    quick.python_frames = job.request.python.clone();
+    full.python_frames = job.request.python.clone();
+    let first = job.request.stacks.len().min(QUICK_MAX);
+    name_stacks(quick, &job.request, first, &job.told)?;
+    name_stacks(full, &job.request, usize::MAX, &job.told)?;
+    let done = Answer::Done {
+        without_symbols: full.without_symbols.clone(),
+        ignored_perf_map: full.perf_map.ignored.clone(),
+    };
+    job.told.send(done).ok()
 }
 
 /// `None` when nobody takes the answers any more.
@@ -181,8 +245,6 @@ pub fn unnamed(areas: &[Area], addresses: &[u64]) -> Vec<Frame> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::smaps::parse_smaps;
 
@@ -215,6 +277,36 @@ mod tests {
             "{frame:?}"
         );
         assert!(namer.has_asked(7) && !namer.has_asked(8) && !namer.is_behind());
+    }
+
+    #[test]
+    fn processes_of_one_program_share_what_is_read_of_it() {
+        let ask = || {
+            let mut namer = Namer::new(std::process::id() as i32);
+            let address = a_function_to_name as *const () as u64 + 1;
+            namer.ask(Request {
+                areas: own_areas(),
+                objects: Vec::new(),
+                python: Arc::default(),
+                stacks: vec![(7, vec![address])],
+            });
+            namer
+        };
+        let (mut first, mut second) = (ask(), ask());
+        let threads = [&first, &second].map(|namer| namer.thread.clone().unwrap());
+        assert!(Arc::ptr_eq(&threads[0], &threads[1]));
+        for namer in [&mut first, &mut second] {
+            let mut frames = BTreeMap::new();
+            namer.collect(Instant::now() + Duration::from_secs(300), &mut frames);
+            assert!(frames[&7].last().unwrap().line.is_some(), "{frames:?}");
+        }
+        // What one that is gone asked for holds up no other.
+        let gone = ask();
+        drop(gone);
+        let mut third = ask();
+        let mut frames = BTreeMap::new();
+        third.collect(Instant::now() + Duration::from_secs(300), &mut frames);
+        assert_eq!(frames.len(), 1);
     }
 
     fn named_in(path: &std::path::Path) -> (BTreeMap<u64, Vec<Frame>>, Namer) {

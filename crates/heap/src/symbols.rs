@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use blazesym::symbolize::source::{Elf, Source};
@@ -57,7 +58,7 @@ pub struct Symbols {
     pid: i32,
     /// Debug information is read, not only symbol tables.
     debug: bool,
-    symbolizer: Symbolizer,
+    symbolizer: Rc<Symbolizer>,
     known: HashMap<(String, u64), Named>,
     calls: Calls,
     pub perf_map: PerfMapFile,
@@ -72,26 +73,27 @@ pub struct Symbols {
     pub without_symbols: Vec<String>,
 }
 
+/// Keeps what it reads of each file, by device and inode.
+pub fn symbolizer(debug: bool) -> Symbolizer {
+    Symbolizer::builder()
+        .enable_demangling(false)
+        .enable_inlined_fns(debug)
+        .enable_code_info(debug)
+        .build()
+}
+
 impl Symbols {
     /// With inlined functions, files and lines.
     pub fn new(pid: i32) -> Symbols {
-        Symbols::with_debug(pid, true)
+        Symbols::sharing(pid, true, Rc::new(symbolizer(true)))
     }
 
-    /// From symbol tables alone.
-    pub fn quick(pid: i32) -> Symbols {
-        Symbols::with_debug(pid, false)
-    }
-
-    fn with_debug(pid: i32, debug: bool) -> Symbols {
-        let symbolizer = Symbolizer::builder().enable_demangling(false);
+    /// What is read of files is shared with others. `debug`: as well from debug information, if the symboliser does.
+    pub fn sharing(pid: i32, debug: bool, symbolizer: Rc<Symbolizer>) -> Symbols {
         Symbols {
             pid,
             debug,
-            symbolizer: symbolizer
-                .enable_inlined_fns(debug)
-                .enable_code_info(debug)
-                .build(),
+            symbolizer,
             known: HashMap::new(),
             calls: Calls::default(),
             perf_map: PerfMapFile::of(pid),

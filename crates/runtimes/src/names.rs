@@ -85,7 +85,7 @@ const PYTHON_STANDARD: [&str; 56] = [
 ];
 
 /// Constructors of JavaScript and Node.
-const CONSTRUCTORS: [&str; 12] = [
+const CONSTRUCTORS: [&str; 14] = [
     "Array",
     "Object",
     "Map",
@@ -97,6 +97,8 @@ const CONSTRUCTORS: [&str; 12] = [
     "ArrayBuffer",
     "Uint8Array",
     "Buffer",
+    "Timeout",
+    "Immediate",
     "system",
 ];
 

@@ -107,8 +107,14 @@ fn a_stripped_program_with_a_debug_file_has_the_names_of_the_whole_one() {
     );
     assert_eq!(named("server", Symbols::new(pid)), whole);
     assert_eq!(
-        named("server", Symbols::quick(pid)),
-        named("whole", Symbols::quick(pid))
+        named(
+            "server",
+            Symbols::sharing(pid, false, Rc::new(symbolizer(true)))
+        ),
+        named(
+            "whole",
+            Symbols::sharing(pid, false, Rc::new(symbolizer(true)))
+        )
     );
     assert_eq!(named("bare", Symbols::new(pid)), [(None, None, None)]);
 }

@@ -1,6 +1,6 @@
 //! The objects of a heap snapshot of V8, and the references between them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Kinds of objects, as V8 names them. Those that are not listed hold nothing that users name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub struct Graph {
     pub(super) edge_targets: Vec<u32>,
     /// Lines of functions, from zero.
     pub(super) lines: HashMap<u32, u32>,
+    /// Where a function is described (a SharedFunctionInfo), with one of its closures. Read from outside alone.
+    pub(super) shared: BTreeMap<u64, u32>,
     pub(super) strings: Vec<Box<str>>,
 }
 

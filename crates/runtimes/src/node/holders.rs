@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use super::code::{Code, REPORTED_MAX, describe, sharing};
 use super::graph::{EdgeKind, Graph, Kind};
 use super::types::name_of;
 use crate::Holder;
@@ -16,13 +17,16 @@ const STEPS_MAX: usize = 8;
 const WALK_MAX: usize = 100_000;
 /// Of the paths of all objects of one type: some tenths of a second.
 const WALKS_MAX: usize = 2_000_000;
-const USERS_MAX: usize = 5;
+/// Objects of a group whose paths are compared node by node.
+const EXAMPLES_MAX: usize = 16;
+/// Names before the place where those paths part, of which the functions that add there are searched.
+const NAMES_MAX: usize = 3;
 /// An object with more properties is a dictionary: its keys are data, not names, and are not shown.
 const PROPERTIES_MAX: usize = 100;
 const NONE: u32 = u32::MAX;
 
-pub fn find(graph: &Graph, types: &[String]) -> Vec<Holder> {
-    let paths = Paths::new(graph);
+pub fn find(graph: &Graph, code: &Code, types: &[String]) -> Vec<Holder> {
+    let paths = Paths::new(graph, code);
     let mut objects: HashMap<&str, Vec<u32>> = types
         .iter()
         .map(|name| (name.as_str(), Vec::new()))
@@ -54,17 +58,30 @@ fn anchor(path: &[String]) -> usize {
     }
 }
 
+/// Where the paths of several objects part.
+#[derive(Default)]
+struct Parting {
+    /// The type of the first objects that are not the same for all.
+    first_new: Option<String>,
+    /// What the program calls the things before them, the nearest first.
+    names: Vec<String>,
+    /// From the nearest of these things to an object.
+    path: Vec<String>,
+}
+
 struct Paths<'a> {
     graph: &'a Graph,
+    code: &'a Code,
     /// The reference by which each object was reached first, and whose it is.
     reached_by: Vec<u32>,
     reached_from: Vec<u32>,
 }
 
 impl<'a> Paths<'a> {
-    fn new(graph: &'a Graph) -> Paths<'a> {
+    fn new(graph: &'a Graph, code: &'a Code) -> Paths<'a> {
         let mut paths = Paths {
             graph,
+            code,
             reached_by: vec![NONE; graph.len() as usize],
             reached_from: vec![0; graph.len() as usize],
         };
@@ -103,7 +120,7 @@ impl<'a> Paths<'a> {
 
     fn holders(&self, type_name: &str, objects: &[u32]) -> Vec<Holder> {
         let step = objects.len().div_ceil(ASKED_MAX).max(1);
-        let mut groups: HashMap<Vec<String>, (u64, u32)> = HashMap::new();
+        let mut groups: HashMap<Vec<String>, Vec<u32>> = HashMap::new();
         let (mut asked, mut walked) = (0, 0);
         for &node in objects.iter().step_by(step) {
             if walked > WALKS_MAX {
@@ -112,22 +129,118 @@ impl<'a> Paths<'a> {
             asked += 1;
             let path = self.path(node, &mut walked);
             if !path.is_empty() {
-                groups.entry(path).or_insert((0, node)).0 += 1;
+                groups.entry(path).or_default().push(node);
             }
         }
         let mut groups: Vec<_> = groups.into_iter().collect();
-        groups.sort_by(|(a, (more, _)), (b, (less, _))| less.cmp(more).then_with(|| a.cmp(b)));
+        groups.sort_by(|(a, more), (b, less)| less.len().cmp(&more.len()).then_with(|| a.cmp(b)));
         groups.truncate(PATHS_MAX);
-        let holder = |(path, (held, example))| Holder {
-            first_new: None,
-            type_name: type_name.to_owned(),
-            path,
-            objects: held,
-            asked,
-            users: self.users(example),
-            ..Holder::default()
+        let holder = |(path, held): (Vec<String>, Vec<u32>)| {
+            let parting = self.parting(&held);
+            let first_new = parting.first_new.as_deref();
+            let makers = self.code.making(self.graph, first_new.unwrap_or(type_name));
+            let is_other = makers.is_empty() && first_new.is_some_and(|first| first != type_name);
+            // A path that begins behind the first new object, at a variable that each of them has, hides what is
+            // filled.
+            let shows = |name: &str| path.iter().any(|step| step.contains(&format!("({name})")));
+            let path = match first_new.is_none_or(shows) {
+                true => path,
+                false => parting.path.clone(),
+            };
+            Holder {
+                type_name: type_name.to_owned(),
+                path,
+                objects: held.len() as u64,
+                asked,
+                users: self.users(held[0], &parting.names),
+                makers: match is_other {
+                    true => self.code.making(self.graph, type_name),
+                    false => makers,
+                },
+                first_new: parting.first_new,
+                ..Holder::default()
+            }
         };
         groups.into_iter().map(holder).collect()
+    }
+
+    /// Of objects that are held alike: a container holds all of them, and from there on each has its own path.
+    fn parting(&self, objects: &[u32]) -> Parting {
+        let step = objects.len().div_ceil(EXAMPLES_MAX).max(1);
+        let examples = objects.iter().step_by(step);
+        let ways: Vec<Vec<(u32, u32)>> = examples
+            .map(|node| {
+                let mut way: Vec<(u32, u32)> = self.steps(*node).collect();
+                way.reverse();
+                way
+            })
+            .collect();
+        let Some(first) = ways.first().filter(|_| ways.len() > 1) else {
+            return Parting::default();
+        };
+        let is_shared = |at: &usize| ways.iter().all(|way| way.get(*at) == first.get(*at));
+        let shared = (0..first.len()).take_while(is_shared).count();
+        // Of most of them: the first item of a list is on the way to all others.
+        let mut types: HashMap<String, usize> = HashMap::new();
+        for way in &ways {
+            let mut behind = way[shared..]
+                .iter()
+                .map(|(edge, _)| self.graph.edge(*edge).to);
+            if let Some(node) = behind.find(|node| self.is_of_the_program(*node)) {
+                *types.entry(name_of(self.graph, node)).or_default() += 1;
+            }
+        }
+        let most = types
+            .into_iter()
+            .max_by(|(a, more), (b, less)| more.cmp(less).then_with(|| b.cmp(a)));
+        let mut names: Vec<String> = Vec::new();
+        for (number, owner) in first[..shared].iter().rev() {
+            let name = self
+                .named(*number, *owner)
+                .filter(|name| !names.contains(name));
+            names.extend(name);
+            if names.len() == NAMES_MAX {
+                break;
+            }
+        }
+        let nearest = first[..shared]
+            .iter()
+            .rposition(|(number, owner)| self.named(*number, *owner).is_some());
+        Parting {
+            first_new: most.map(|(name, _)| name),
+            names,
+            path: self.labels(&first[nearest.unwrap_or(shared)..]),
+        }
+    }
+
+    /// Of a way from the root on; of a long one its beginning and its end.
+    fn labels(&self, way: &[(u32, u32)]) -> Vec<String> {
+        let mut labels: Vec<String> = Vec::new();
+        for (number, owner) in way {
+            let label = self.label(*number, *owner);
+            labels.extend(label.filter(|label| labels.last() != Some(label)));
+        }
+        if labels.len() > STEPS_MAX {
+            let end = labels.len() - STEPS_MAX / 2;
+            labels.splice(STEPS_MAX / 2..end, ["…".to_owned()]);
+        }
+        labels
+    }
+
+    fn is_of_the_program(&self, node: u32) -> bool {
+        let kinds = [Kind::Object, Kind::Closure, Kind::Native, Kind::String];
+        kinds.contains(&self.graph.kind(node)) && !self.graph.name(node).starts_with("system / ")
+    }
+
+    /// What the program calls the thing that a reference leads to.
+    fn named(&self, number: u32, owner: u32) -> Option<String> {
+        let edge = self.graph.edge(number);
+        let is_name = match edge.kind {
+            EdgeKind::Context => true,
+            EdgeKind::Property => owner != 0 && !self.is_dictionary(owner),
+            _ => false,
+        };
+        (is_name && self.is_of_the_program(edge.to)).then(|| self.graph.edge_name(edge).to_owned())
     }
 
     /// The references that lead to an object, the last one first, each with the object that it belongs to.
@@ -168,18 +281,11 @@ impl<'a> Paths<'a> {
             let is_global = self.graph.kind(edge.to) != Kind::Synthetic;
             return Some(if is_global { "global" } else { "(GC roots)" }.into());
         }
-        let kind = self.graph.kind(edge.to);
-        if !matches!(
-            kind,
-            Kind::Object | Kind::Closure | Kind::Native | Kind::String
-        ) {
+        // V8's contexts hold the variables of closures; the variable's own step names it.
+        if !self.is_of_the_program(edge.to) {
             return None;
         }
         let type_name = name_of(self.graph, edge.to);
-        // V8's contexts hold the variables of closures; the variable's own step names it.
-        if type_name.starts_with("system / ") {
-            return None;
-        }
         let name = self.graph.edge_name(edge);
         Some(match edge.kind {
             EdgeKind::Context => format!("variable {name} ({type_name})"),
@@ -196,53 +302,29 @@ impl<'a> Paths<'a> {
         properties > PROPERTIES_MAX && !self.graph.name(node).starts_with("global")
     }
 
-    /// Functions that share the last variable on the path.
-    fn users(&self, node: u32) -> Vec<String> {
+    /// Functions that add to the nearest of the names to which any adds; where none is known, those that share the last
+    /// variable on the path.
+    fn users(&self, node: u32, names: &[String]) -> Vec<String> {
         let graph = self.graph;
-        let variable = self
-            .steps(node)
-            .find(|(edge, _)| graph.edge(*edge).kind == EdgeKind::Context);
-        let Some((_, context)) = variable else {
-            return Vec::new();
-        };
-        let uses = |node: &u32| {
-            let mut edges = graph.edges_of(*node).map(|edge| graph.edge(edge));
-            edges.any(|edge| edge.to == context && graph.edge_name(edge) == "context")
-        };
-        let closures = (0..graph.len()).filter(|node| graph.kind(*node) == Kind::Closure);
+        let mut variables = self.steps(node);
+        let variable = variables.find(|(edge, _)| graph.edge(*edge).kind == EdgeKind::Context);
+        let closures =
+            variable.map_or_else(Default::default, |(_, context)| sharing(graph, context));
+        let adding = names
+            .iter()
+            .map(|name| self.code.adding_to(graph, name, &closures));
+        if let Some(adding) = adding.into_iter().find(|adding| !adding.is_empty()) {
+            return adding;
+        }
         let mut users: Vec<String> = closures
-            .filter(uses)
-            .map(|closure| self.function(closure))
+            .iter()
+            .map(|closure| describe(graph, *closure))
             .collect();
         // The program's own before those of Node.js.
         users.sort_by_cached_key(|user| (user.contains("(node:"), user.clone()));
         users.dedup();
-        users.truncate(USERS_MAX);
+        users.truncate(REPORTED_MAX);
         users
-    }
-
-    /// `handleRequest (/srv/app.js:12)`
-    fn function(&self, closure: u32) -> String {
-        let graph = self.graph;
-        let follow = |node: u32, names: &[&str]| {
-            let mut edges = graph.edges_of(node).map(|edge| graph.edge(edge));
-            edges
-                .find(|edge| names.contains(&graph.edge_name(*edge)))
-                .map(|edge| edge.to)
-        };
-        let shared = follow(closure, &["shared"]);
-        // Its name changed in V8 12.
-        let script = shared.and_then(|shared| follow(shared, &["script", "script_or_debug_info"]));
-        let name = Some(graph.name(closure))
-            .filter(|name| !name.is_empty())
-            .unwrap_or("(anonymous)");
-        match (
-            script.map(|script| super::sampling::path_of(graph.name(script))),
-            graph.line(closure),
-        ) {
-            (Some(file), Some(line)) => format!("{name} ({file}:{line})"),
-            _ => name.to_owned(),
-        }
     }
 }
 

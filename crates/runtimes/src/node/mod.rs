@@ -16,6 +16,7 @@
 //! Worker threads have heaps of their own; this is the main thread's.
 
 mod closing;
+mod code;
 mod graph;
 mod holders;
 mod inspector;
@@ -30,6 +31,7 @@ mod session;
 mod signals;
 mod size;
 mod sockets;
+mod source;
 mod tokens;
 mod types;
 mod unpaused;
@@ -41,6 +43,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::{Error, HeapSize, Holder, Language, Limits, ManagedHeap, Snapshot, Touch};
+use code::Code;
 use graph::Graph;
 use inspector::{Inspector, Way};
 use outside::Outside;
@@ -367,10 +370,15 @@ impl ManagedHeap for Node {
     }
 
     /// From the last snapshot: no further pause.
-    fn holders(&mut self, types: &[String], _: &Limits) -> Vec<Holder> {
-        self.graph
-            .as_ref()
-            .map_or_else(Vec::new, |graph| holders::find(graph, types))
+    fn holders(&mut self, types: &[String], limits: &Limits) -> Vec<Holder> {
+        let Some(graph) = &self.graph else {
+            return Vec::new();
+        };
+        let functions = self.outside.as_ref().and_then(Outside::functions);
+        let code = functions.map_or_else(Code::default, |functions| {
+            Code::read(graph, &functions, Instant::now() + limits.time)
+        });
+        holders::find(graph, &code, types)
     }
 
     fn finish(&mut self) -> Result<(), Error> {

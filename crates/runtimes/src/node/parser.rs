@@ -338,6 +338,7 @@ fn edge_kind_of(name: &str) -> EdgeKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::code::Code;
 
     const META: &str = r#""meta":{"node_fields":["type","name","id","self_size","edge_count"],
         "node_types":[["object","closure","synthetic"],"string"],"edge_fields":["type","name_or_index","to_node"],
@@ -365,7 +366,11 @@ mod tests {
         assert_eq!((graph.edges_of(0), graph.edges_of(1)), (0..1, 1..2));
         assert_eq!(graph.line(1), Some(u32::MAX), "numbers do not overflow");
         assert_eq!(graph.bytes(1), u64::from(u32::MAX));
-        let holders = super::super::holders::find(&graph, &["a".into(), "(closure) b".into()]);
+        let holders = super::super::holders::find(
+            &graph,
+            &Code::default(),
+            &["a".into(), "(closure) b".into()],
+        );
         assert!(holders.len() <= 2);
     }
 

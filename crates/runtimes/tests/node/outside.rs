@@ -29,6 +29,8 @@ function addSession(id) {
 }
 for (let id = 0; id < 2000; id++) addSession(id);
 globalThis.add = addSession;
+globalThis.count = function countSessions() { return sessions.size; };
+globalThis.count();
 globalThis.admins = Array.from({ length: 50 }, (_, id) => new Admin(id));
 globalThis.counters = (() => { const bytes = new Array(300).fill(0.5); return () => bytes[0] + big.byteLength; })();
 let drop = [];
@@ -100,19 +102,21 @@ fn types_and_holders_without_a_pause() {
         );
         let holders = reader.holders(&["Session".into()], &limits(Duration::ZERO));
         let path = holders[0].path.join(" > ");
-        println!("{version}: {path} {:?}", holders[0].users);
+        println!("{version}: {path} {:?}", holders[0]);
         assert_eq!(holders[0].objects, holders[0].asked, "{version}");
         assert!(
             path.ends_with("variable sessions (Map) > […] (Session)"),
             "{version}: {path}"
         );
-        let is_user =
-            |user: &String| user.starts_with("addSession (") && user.ends_with("app.js:11)");
-        assert!(
-            holders[0].users.iter().any(is_user),
-            "{version}: {:?}",
-            holders[0].users
-        );
+        // Not the functions that only read it.
+        for functions in [&holders[0].users, &holders[0].makers] {
+            let [function] = &functions[..] else {
+                panic!("{version}: {functions:?}");
+            };
+            let is_add = function.starts_with("addSession (") && function.ends_with("app.js:11)");
+            assert!(is_add, "{version}: {function}");
+        }
+        assert_eq!(holders[0].first_new.as_deref(), Some("Session"));
         drop(reader);
         let end = stop(program);
         assert_undisturbed(&end);

@@ -159,7 +159,8 @@ impl Heap {
         })
     }
 
-    fn read_letters(&self, of: &Letters, from: usize, count: usize) -> Option<Vec<u16>> {
+    /// So many letters of a text from a place on.
+    pub fn read_letters(&self, of: &Letters, from: usize, count: usize) -> Option<Vec<u16>> {
         if from.checked_add(count)? > of.count {
             return None;
         }

@@ -23,7 +23,7 @@ mod walk;
 
 pub use functions::{Function, named};
 pub use layout::Numbers;
-pub use shared::Functions;
+pub use shared::{Functions, Text};
 pub use walk::{Mapped, V8};
 
 /// Set in an address of a stack that is a function of JavaScript and not code.

@@ -70,7 +70,7 @@ impl Shared {
         if heap.type_by(field(0)?)? != of.own_type {
             return None;
         }
-        let (name, start) = name_and_start(heap, field(of.name)?);
+        let (name, range) = name_and_range(heap, field(of.name)?);
         let script = field(of.script).and_then(|word| heap.object(word));
         let script = script.filter(|(_, own_type)| *own_type == of.script_type);
         let file = script.map(|(script, _)| {
@@ -79,9 +79,9 @@ impl Shared {
             let name = name.filter(|name| !name.is_empty());
             name.unwrap_or_else(|| EVALUATED.to_owned())
         });
-        let line = start
+        let line = range
             .zip(script)
-            .and_then(|(start, (script, _))| self.line(heap, script, start));
+            .and_then(|((start, _), (script, _))| self.line(heap, script, start));
         let name = Some(name).filter(|name| !name.is_empty());
         Some(Function {
             name: name.or_else(|| place(file.as_deref()?, line))?,
@@ -135,6 +135,42 @@ impl Functions {
     pub fn read(&mut self, word: u64) -> Option<Function> {
         self.shared.read(&self.heap, word)
     }
+
+    /// Its source of up to so many letters; `None`: it is longer, or it was not compiled.
+    pub fn text(&self, word: u64, most: usize) -> Option<Text> {
+        let (heap, of) = (&self.heap, &self.heap.layout.shared);
+        let (address, own_type) = heap.object(word)?;
+        if own_type != of.own_type {
+            return None;
+        }
+        let (_, range) = name_and_range(heap, heap.word(address + of.name)?);
+        let (start, end) = range?;
+        let (script, own_type) = heap.object(heap.word(address + of.script)?)?;
+        let letters = end.checked_sub(start)? as usize;
+        if own_type != of.script_type || letters > most {
+            return None;
+        }
+        let source = heap.flat(heap.word(script + heap.layout.script_source)?)?;
+        let letters = heap.read_letters(&source, start as usize, letters)?;
+        Some(Text {
+            script,
+            start,
+            end,
+            text: String::from_utf16_lossy(&letters),
+        })
+    }
+}
+
+/// A function's part of its script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Text {
+    /// Where the script is.
+    pub script: u64,
+    /// In letters of the script.
+    pub start: u32,
+    pub end: u32,
+    /// From the parameters on.
+    pub text: String,
 }
 
 /// Of a function without a name: `server.js:42`.
@@ -147,8 +183,8 @@ fn place(file: &str, line: Option<u32>) -> Option<String> {
     }
 }
 
-/// The name, empty where it has none, and where the function begins in its source, in letters.
-fn name_and_start(heap: &Heap, word: u64) -> (String, Option<u32>) {
+/// The name, empty where it has none, and where the function starts and ends in its source, in letters.
+fn name_and_range(heap: &Heap, word: u64) -> (String, Option<(u32, u32)>) {
     let is_scope = heap
         .object(word)
         .is_some_and(|(_, own_type)| own_type == heap.layout.shared.scope_type);
@@ -160,7 +196,7 @@ fn name_and_start(heap: &Heap, word: u64) -> (String, Option<u32>) {
 
 /// Behind the local variables: the name and the name that V8 inferred (`exports.handle`), each where there is one, with
 /// small numbers between them, of which the last two are start and end (later at a fixed place), and the outer scope.
-fn of_scope(heap: &Heap, word: u64) -> Option<(String, Option<u32>)> {
+fn of_scope(heap: &Heap, word: u64) -> Option<(String, Option<(u32, u32)>)> {
     let of = &heap.layout.scope;
     let data = pointer(word)?.checked_add(8)?;
     let header = heap.words(data, HEADER_WORDS)?;
@@ -177,13 +213,14 @@ fn of_scope(heap: &Heap, word: u64) -> Option<(String, Option<u32>)> {
         Some(index) => at(index).zip(at(index + 1)),
         None => last_numbers(&tail),
     };
-    let start = positions.filter(|(start, end)| 0 <= *start && start < end);
-    let start = start.and_then(|(start, _)| u32::try_from(start).ok());
+    let positions = positions.filter(|(start, end)| start < end);
+    let range = positions
+        .and_then(|(start, end)| Some((u32::try_from(start).ok()?, u32::try_from(end).ok()?)));
     let strings = tail.iter().filter(|word| small(**word).is_none());
     let name = strings
         .map_while(|word| heap.string(*word, NAME_LETTERS))
         .find(|name| !name.is_empty());
-    Some((name.unwrap_or_default(), start))
+    Some((name.unwrap_or_default(), range))
 }
 
 /// The two numbers before the first object that follows two of them.

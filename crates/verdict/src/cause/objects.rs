@@ -55,7 +55,7 @@ pub fn refined(case: &Case, first: CauseVerdict) -> CauseVerdict {
     if finding.bytes < MOST * all && !is_known {
         return beside(first, "beside it ", &finding);
     }
-    if names_a_site(case, &first) {
+    if names_a_site(case, &first) && !hold_its_blocks(case, &first, &finding) {
         // What looks used from outside is lost, by the references that Python counts.
         let is_lost = finding.cause == Cause::Leak && finding.values >= SNAPSHOTS_FEW;
         return match first.cause == Cause::Filling && is_lost {
@@ -83,6 +83,19 @@ fn outweighs(case: &Case, managed: &ManagedGrowth, first: &CauseVerdict) -> bool
     let live = managed.live.filter(|live| live.is_clear);
     let native = case.part(Part::LiveHeap).bytes;
     is_native && !names_a_site(case, first) && live.is_some_and(|live| live.grown > native)
+}
+
+/// The runtime allocates the blocks for managed code, as the bytes of a Buffer, and objects that are known to grow as
+/// much own them: what keeps those objects keeps the blocks.
+fn hold_its_blocks(case: &Case, first: &CauseVerdict, finding: &Finding) -> bool {
+    let frame = case.sites.first().and_then(|site| site.frames.first());
+    let is_for_managed = frame.is_some_and(Frame::is_managed);
+    let is_as_much = finding.bytes >= MOST * case.part(Part::LiveHeap).bytes;
+    first.cause == Cause::Filling
+        && is_for_managed
+        && is_as_much
+        && finding.is_certain
+        && finding.values >= SNAPSHOTS_FEW
 }
 
 /// References that native code lost, and the native site that makes the blocks.

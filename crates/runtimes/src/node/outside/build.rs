@@ -1,5 +1,6 @@
 //! From the roots to every object that is held, each once: the graph that a heap snapshot of V8 would have.
 
+use std::collections::btree_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
@@ -224,10 +225,12 @@ impl<'m> Builder<'m> {
     fn add_object(&mut self, address: u64, shape: &Shape) -> u32 {
         let types = &self.heap.layout.types;
         let (mut kind, mut name, mut line) = (shape.kind, shape.name, None);
+        let mut function = None;
         if types.may_be_function(shape.own_type) {
             let shared = self.heap.word(address, self.heap.layout.function_shared);
             if let Some(described) = shared.and_then(|shared| self.described(shared)) {
                 (kind, name, line) = (Kind::Closure, described.name, described.line);
+                function = shared;
             }
         } else if shape.own_type == types.script {
             let file = self.heap.word(address, self.heap.layout.script_name);
@@ -239,6 +242,12 @@ impl<'m> Builder<'m> {
         if let Some(line) = line {
             self.spend(ENTRY_BYTES);
             self.graph.lines.insert(node, line);
+        }
+        if let Some(shared) = function
+            && let Entry::Vacant(entry) = self.graph.shared.entry(shared)
+        {
+            entry.insert(node);
+            self.spend(ENTRY_BYTES);
         }
         node
     }

@@ -12,6 +12,7 @@ use super::roots;
 use crate::memory::areas::Areas;
 use crate::memory::pages::Pages;
 use crate::memory::source::Source;
+use crate::node::code::Code;
 use crate::node::{holders, types};
 
 const START: u64 = 0x4000_0000;
@@ -162,7 +163,7 @@ fn a_reading_of_garbage_ends() {
             let graph = built.graph;
             let counts = types::count(&graph);
             let names: Vec<String> = counts.into_iter().map(|count| count.name).collect();
-            let held = holders::find(&graph, &names);
+            let held = holders::find(&graph, &Code::default(), &names);
             assert!(held.iter().all(|holder| holder.objects <= holder.asked));
             let edges: u32 = (0..graph.len())
                 .map(|node| graph.edges_of(node).len() as u32)

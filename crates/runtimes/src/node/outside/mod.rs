@@ -84,6 +84,11 @@ impl Outside {
         })
     }
 
+    /// The functions of the program, one by one; `None`: how they are described is not known.
+    pub fn functions(&self) -> Option<Functions> {
+        Functions::of(self.pid, &self.numbers)
+    }
+
     /// Of V8: 11.3.
     pub fn version(&self) -> Option<(i32, i32)> {
         self.numbers.version()

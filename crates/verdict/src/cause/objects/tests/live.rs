@@ -112,3 +112,33 @@ fn what_the_jvm_allocates_for_itself_leads_nothing() {
     assert_eq!(led(compiler), Cause::Managed);
     assert_eq!(led(frame("App.load", JAVA_MODULE)), Cause::Filling);
 }
+
+/// Blocks that the runtime allocates for a function of JavaScript belong to objects; those of an addon may not.
+#[test]
+fn objects_that_own_the_blocks_of_a_site_lead() {
+    let led = |module: &str, grown_mib: f64| {
+        let mut managed = java_live(grown_mib);
+        managed.holders = vec![held(
+            &["variable shipper (LogShipper)", ".batches (Array)"],
+            &[],
+        )];
+        managed.types = vec![of_type("orders.Order", 1_400.0, grown_mib)];
+        let mut case = case(12.0, managed);
+        case.growth
+            .insert(Part::LiveHeap, case.rss.unwrap_or_default());
+        case.sites = vec![Site {
+            frames: vec![Frame {
+                function: Some("encodeBatch".to_owned()),
+                module: module.to_owned(),
+                ..Frame::default()
+            }],
+            ..Site::default()
+        }];
+        let first = verdict(Cause::Filling, 0.8, "encodeBatch fills".into(), "read it");
+        refined(&case, first).cause
+    };
+    assert_eq!(led("javascript", 10.0), Cause::Managed);
+    assert_eq!(led("/srv/zip.node", 10.0), Cause::Filling);
+    assert_eq!(led("javascript", 7.0), Cause::Managed);
+    assert_eq!(led("javascript", 3.0), Cause::Filling);
+}
