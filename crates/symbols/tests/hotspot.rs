@@ -21,17 +21,15 @@ const MODES: [&str; 4] = [
     "-XX:-TieredCompilation",
     "-XX:+TieredCompilation",
 ];
-/// A thread's name, and a function that each of its waits is in, with the line of its call where one is.
-const EXPECTED: [(&str, &str, &str); 5] = [
-    ("holds", "Waits.pause", "Waits.holdsLock"),
-    (
-        "takes",
-        "java.util.concurrent.locks.ReentrantLock.lock",
-        "Waits.takesLock",
-    ),
-    ("monitor0", "", "Waits.inMonitor"),
-    ("monitor1", "", "Waits.inMonitor"),
-    ("deep", "Waits.deeply", "Waits.lambda$main$"),
+const LOCK: &str = "java.util.concurrent.locks.ReentrantLock.lock";
+/// A thread's name, functions of which each of its waits is in one, and one that each is in. The holder of a lock waits
+/// for it as well where the other thread got its turn.
+const EXPECTED: [(&str, &[&str], &str); 5] = [
+    ("holds", &["Waits.pause", LOCK], "Waits.holdsLock"),
+    ("takes", &[LOCK], "Waits.takesLock"),
+    ("monitor0", &[""], "Waits.inMonitor"),
+    ("monitor1", &[""], "Waits.inMonitor"),
+    ("deep", &["Waits.deeply"], "Waits.lambda$main$"),
 ];
 
 /// The Java functions of a thread, innermost first, if it waited at one place meanwhile.
@@ -92,7 +90,7 @@ fn check(jdk: &Jdk, folder: &Path, mode: &str) {
         for _ in 0..60 {
             if let Some(found) = functions(&mut stacks, &mut methods, pid, tid) {
                 let has = |name: &str| found.iter().any(|function| function.starts_with(name));
-                let is_right = has(inner) && has(outer);
+                let is_right = inner.iter().any(|name| has(name)) && has(outer);
                 seen += 1;
                 right += usize::from(is_right);
                 if !is_right {
