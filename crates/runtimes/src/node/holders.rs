@@ -316,10 +316,11 @@ impl<'a> Paths<'a> {
         if let Some(adding) = adding.into_iter().find(|adding| !adding.is_empty()) {
             return adding;
         }
-        let mut users: Vec<String> = closures
+        // Not those that have not run yet, of which no line is known.
+        let known = closures
             .iter()
-            .map(|closure| describe(graph, *closure))
-            .collect();
+            .filter(|closure| graph.line(**closure).is_some());
+        let mut users: Vec<String> = known.map(|closure| describe(graph, *closure)).collect();
         // The program's own before those of Node.js.
         users.sort_by_cached_key(|user| (user.contains("(node:"), user.clone()));
         users.dedup();
