@@ -13,7 +13,7 @@ help:
 	@echo 'make test-long  real programs, soaks, slow allocators, in parts; goes on where it stopped'
 	@echo 'make real-programs  real programs plain, with the probe and under attachments'
 	@echo 'make bench      benchmarks against peers'
-	@echo 'make corpus     explain on the running programs of corpus/memory, scored; 20 minutes'
+	@echo 'make corpus     explain and stalls on programs with a known truth, scored; as root, two hours'
 	@echo 'make fuzz       the readers under libFuzzer, FUZZ_SECONDS each'
 	@echo 'make fuzz-guests  generated programs with the probe and without, GUEST_SECONDS long'
 	@echo 'make fuzz-guests-everywhere  the same over other allocators, linked in too, and under explain and stalls; as root'
@@ -45,7 +45,8 @@ subjects:
 	subjects/fibre/build
 
 corpus: build
-	corpus/memory/run.py target/release/highwater --seconds 20 --allow-pause 1s
+	corpus/memory/run.py target/release/highwater --jobs 3
+	corpus/stalls/run.py target/release/highwater
 
 demo: build
 	subjects/relay/build
@@ -55,6 +56,7 @@ test: subjects bpf-check page-tests reader-tests runtimes loom
 	@.ci/count-skipped $(MAKE) --no-print-directory tests
 
 tests: go-tests
+	corpus/check.py
 	$(CARGO) test --workspace --locked --no-fail-fast
 	$(CARGO) test -p highwater-alloc --features meter --locked --no-fail-fast
 	$(CARGO) test -p highwater-alloc --features jemalloc,meter --locked --no-fail-fast

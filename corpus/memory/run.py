@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Runs the cases of this folder, asks the tool about each, and scores its answers.
 
-    run.py HIGHWATER [--only a,b] [--seconds 30] [--allow-pause 1s] [--out results.json]
+    run.py HIGHWATER [--only a,b] [--seconds 30] [--jobs 1] [--started] [--allow-pause 1s] [--out results.json]
 
-HIGHWATER is the tool's binary. --only takes parts of case names such as `python/sessions`. Exit code: 0 if it ran.
+HIGHWATER is the tool's binary. --only takes parts of case names such as `python/sessions`. Each program runs and is
+asked about by its pid; with --started the tool starts it. Exit code: 0 if it ran.
 """
 import argparse
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -15,74 +17,16 @@ import subprocess
 import sys
 import tempfile
 import threading
-import tomllib
 from pathlib import Path
 
-from scoring import is_healthy, score, summary
-
 HERE = Path(__file__).resolve().parent
-LANGUAGES = ("python", "go", "java", "node")
+sys.path.insert(0, str(HERE.parent))
+from cases import (LANGUAGES, Builder, CaseFailed, allocator_library, last_line, load_cases, print_line, print_table,  # noqa: E402
+                   resolved, running, why_not_here)
+from scoring import confusion, is_healthy, score, summary  # noqa: E402
+
 SECONDS_UNTIL_READY = 120
 SECONDS_TO_ANSWER = 120  # beyond the observation itself
-
-
-class CaseFailed(Exception):
-    """The case did not come as far as an answer: the build, the start or the tool failed."""
-
-
-def find_program(name):
-    """A program's path, or None. Shims of pyenv are passed over: they stand there for versions that are not active."""
-    folders = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if Path(folder).name != "shims"]
-    found = shutil.which(name, path=os.pathsep.join(folders))
-    if found is None and name.startswith("python3."):
-        version = name.removeprefix("python")
-        installed = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/{name}"))
-        found = str(installed[-1]) if installed else None
-    return found
-
-
-def load_cases(only):
-    """The cases as (name, expected), in the order of the languages."""
-    cases = []
-    for language in LANGUAGES:
-        for path in sorted((HERE / language).glob("*/expected.toml")):
-            name = f"{language}/{path.parent.name}"
-            if not only or any(part in name for part in only):
-                cases.append((name, tomllib.loads(path.read_text())))
-    return cases
-
-
-def missing_program(expected):
-    """The first program that the case needs and this machine lacks, or None."""
-    for command in (expected.get("build"), expected["command"]):
-        if command and not command[0].startswith("./") and find_program(command[0]) is None:
-            return command[0]
-    return None
-
-
-def resolved(command, folder):
-    program = str(folder / command[0]) if command[0].startswith("./") else find_program(command[0])
-    return [program, *command[1:]]
-
-
-@contextlib.contextmanager
-def running(command, folder, errors):
-    """The case's process. However the block is left, the process is ended: SIGTERM, then SIGKILL."""
-    process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
-                               text=True)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(5)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        finally:
-            if process.poll() is None:  # a second Ctrl-C came while it was ending
-                process.kill()
-            process.stdout.close()
 
 
 def wait_until_ready(process):
@@ -104,18 +48,16 @@ def wait_until_ready(process):
     raise CaseFailed(f"the program was not ready within {SECONDS_UNTIL_READY} s")
 
 
-def ask(tool, pid, seconds, allow_pause):
-    """The tool's answer about a process, as parsed JSON."""
-    command = [tool, "explain", "--json", "--quiet", "--pid", str(pid), "--duration", str(seconds)]
-    if allow_pause:
-        command += ["--allow-pause", allow_pause]
+def answer_of(words, seconds, **options):
+    """The tool's answer as parsed JSON."""
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=seconds + SECONDS_TO_ANSWER)
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                              timeout=seconds + SECONDS_TO_ANSWER, **options)
     except subprocess.TimeoutExpired:
         raise CaseFailed(f"the tool did not answer within {seconds + SECONDS_TO_ANSWER} s") from None
+    start = done.stdout.find("{")  # a program that the tool starts prints before it
     try:
-        answer = json.loads(done.stdout)
+        answer, _ = json.JSONDecoder().raw_decode(done.stdout[max(start, 0):])
     except json.JSONDecodeError:
         answer = None
     if not isinstance(answer, dict):
@@ -123,71 +65,90 @@ def ask(tool, pid, seconds, allow_pause):
     return answer
 
 
-def last_line(text):
-    lines = text.strip().splitlines()
-    return lines[-1] if lines else ""
+def environment_of(case):
+    """The program's environment: the case's own, and the allocator that is preloaded."""
+    preload = {"LD_PRELOAD": allocator_library(case.over)} if case.over else {}
+    return {**os.environ, **case.expected.get("environment", {}), **preload}
 
 
-def run_case(name, expected, options):
-    """Builds, starts and asks about one case, in a copy whose path gives nothing away."""
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary) / "case"
-        shutil.copytree(HERE / name, folder, ignore=shutil.ignore_patterns("expected.toml", "__pycache__"))
-        if expected.get("build"):
-            build = subprocess.run(resolved(expected["build"], folder), cwd=folder, capture_output=True, text=True)
-            if build.returncode != 0:
-                raise CaseFailed(f"the build failed: {last_line(build.stderr)}")
-        with open(Path(temporary) / "errors", "w+") as errors:
-            with running(resolved(expected["command"], folder), folder, errors) as process:
-                try:
-                    wait_until_ready(process)
-                    return ask(options.highwater, process.pid, options.seconds, options.allow_pause)
-                except CaseFailed as failure:
-                    errors.seek(0)
-                    said = last_line(errors.read())
-                    raise CaseFailed(f"{failure}{'; it said: ' if said else ''}{said}") from None
+def ask(case, folder, options):
+    """Starts one case and asks about it."""
+    words = [options.highwater, "explain", "--json", "--quiet", "--duration", str(options.seconds)]
+    if options.allow_pause:
+        words += ["--allow-pause", options.allow_pause]
+    command = resolved(case.expected["command"], folder)
+    if options.started:
+        return answer_of([*words, "--", *command], options.seconds, cwd=folder, env=environment_of(case))
+    with tempfile.TemporaryFile("w+") as errors:
+        with running(command, folder, env=environment_of(case), stdout=subprocess.PIPE, stderr=errors,
+                     text=True) as process:
+            try:
+                wait_until_ready(process)
+                return answer_of([*words, "--pid", str(process.pid)], options.seconds)
+            except CaseFailed as failure:
+                errors.seek(0)
+                said = last_line(errors.read())
+                raise CaseFailed(f"{failure}{'; it said: ' if said else ''}{said}") from None
 
 
-def print_line(word, name, text, width=140):
-    text = " ".join(text.split())
-    print(f"{word:7}  {name}: {text if len(text) <= width else text[:width - 3] + '...'}", flush=True)
+def truth_of(case, started):
+    """What is right for the way in which the tool is asked."""
+    causes = case.expected.get("causes_started", case.expected["causes"]) if started else case.expected["causes"]
+    return {**case.expected, "causes": causes}
 
 
-def print_table(rows):
-    widths = {key: max(len(key), *(len(str(row[key])) for row in rows)) for key in rows[0]}
-    for row in [{key: key for key in widths}, *rows]:
-        print("  ".join(str(row[key]).ljust(width) for key, width in widths.items()).rstrip())
+def run_case(case, folder, options):
+    truth = truth_of(case, options.started)
+    result = {"case": case.name, "language": case.language, "healthy": is_healthy(truth), "causes": truth["causes"],
+              "score": None, "answer": None, "failure": None}
+    try:
+        if isinstance(folder, CaseFailed):
+            raise folder
+        result["answer"] = ask(case, folder, options)
+        result["score"] = score(truth, result["answer"])
+        print_line(result["score"].word, case.name, f"{result['score'].cause}: {result['score'].sentence}")
+    except CaseFailed as failure:
+        result["failure"] = str(failure)
+        print_line("failed", case.name, str(failure))
+    return result
 
 
-def write_results(path, results, skipped):
-    scored = [{"case": result["case"], "healthy": result["healthy"], "failure": result["failure"],
-               "answer": result["answer"], **(result["score"].as_dict() if result["score"] else {"score": None})}
-              for result in results]
-    Path(path).write_text(json.dumps({"results": scored, "skipped": skipped}, indent=1) + "\n")
+def built(case, builder):
+    try:
+        return builder.folder_of(case)
+    except CaseFailed as failure:
+        return failure
 
 
 def run_all(options):
     results, skipped = [], {}
+    builder = Builder()
+    pool = concurrent.futures.ThreadPoolExecutor(options.jobs)
     try:
-        for name, expected in load_cases(options.only):
-            program = missing_program(expected)
-            if program:
-                skipped[name] = f"{program} is not installed"
-                print_line("skipped", name, skipped[name])
+        waiting = []
+        for case in load_cases(HERE, LANGUAGES, options.only):
+            reason = why_not_here(case)
+            if reason:
+                skipped[case.name] = reason
+                print_line("skipped", case.name, reason)
                 continue
-            result = {"case": name, "language": name.split("/")[0], "healthy": is_healthy(expected),
-                      "score": None, "answer": None, "failure": None}
-            try:
-                result["answer"] = run_case(name, expected, options)
-                result["score"] = score(expected, result["answer"])
-                print_line(result["score"].word, name, f"{result['score'].cause}: {result['score'].sentence}")
-            except CaseFailed as failure:
-                result["failure"] = str(failure)
-                print_line("failed", name, str(failure))
-            results.append(result)
+            waiting.append((case, built(case, builder)))  # all are built first: a build beside a case would disturb it
+        for done in concurrent.futures.as_completed([pool.submit(run_case, *one, options) for one in waiting]):
+            results.append(done.result())
     except KeyboardInterrupt:
         print("stopped; the table has the cases up to here", flush=True)
-    return results, skipped
+        pool.shutdown(wait=True, cancel_futures=True)
+    finally:
+        pool.shutdown(wait=True)
+        builder.close()
+    order = {language: place for place, language in enumerate(LANGUAGES)}
+    return sorted(results, key=lambda result: (order[result["language"]], result["case"])), skipped
+
+
+def write_results(path, results, skipped):
+    scored = [{**{key: result[key] for key in ("case", "healthy", "causes", "failure", "answer")},
+               **(result["score"].as_dict() if result["score"] else {"score": None})} for result in results]
+    Path(path).write_text(json.dumps({"results": scored, "skipped": skipped}, indent=1) + "\n")
 
 
 def parse_options(arguments):
@@ -195,6 +156,8 @@ def parse_options(arguments):
     parser.add_argument("highwater", help="the tool's binary")
     parser.add_argument("--only", type=lambda text: [part for part in text.split(",") if part], default=[])
     parser.add_argument("--seconds", type=int, default=30, help="how long each case is observed")
+    parser.add_argument("--jobs", type=int, default=1, help="cases at a time")
+    parser.add_argument("--started", action="store_true", help="the tool starts the programs: explain -- CMD")
     parser.add_argument("--allow-pause", help="handed on to the tool, such as 1s")
     parser.add_argument("--out", help="a file for all answers and scores, as JSON")
     options = parser.parse_args(arguments)
@@ -212,6 +175,8 @@ def main():
     if results:
         print()
         print_table(summary(results))
+        print()
+        print_table(confusion(results))
     print(f"{len(results)} cases run, {len(skipped)} skipped")
     if options.out:
         write_results(options.out, results, skipped)

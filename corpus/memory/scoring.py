@@ -3,12 +3,17 @@ import re
 from dataclasses import asdict, dataclass
 
 
+# They say that more cannot be said: that something is held, or that a heap is not seen into.
+INCONCLUSIVE = ("filling", "blind")
+
+
 @dataclass
 class Score:
     cause: str
     confidence: object
     sentence: str
     cause_right: bool
+    inconclusive: bool  # a cause that is not right, and nothing false
     names_in_sentence: bool
     names_anywhere: bool
     missing_in_sentence: list
@@ -18,7 +23,7 @@ class Score:
     def word(self):
         """The one word of a case: `half` is the right cause without every name a maintainer needs."""
         if not self.cause_right:
-            return "wrong"
+            return "unsure" if self.inconclusive else "wrong"
         return "right" if self.names_in_sentence else "half"
 
     def as_dict(self):
@@ -76,6 +81,8 @@ def score(expected, answer):
     'wrong'
     >>> score({"causes": ["flat"]}, {"verdict": {"cause": "flat", "sentence": "It stays."}}).word
     'right'
+    >>> [score({"causes": [right]}, {"verdict": {"cause": "filling"}}).word for right in ("leak", "flat")]
+    ['unsure', 'wrong']
     """
     verdict = answer.get("verdict") or {}
     cause = verdict.get("cause")
@@ -88,6 +95,7 @@ def score(expected, answer):
         confidence=verdict.get("confidence"),
         sentence=texts_of(verdict.get("sentence")),
         cause_right=cause in expected["causes"],
+        inconclusive=cause in INCONCLUSIVE and not {cause, "flat"} & set(expected["causes"]),
         names_in_sentence=not missing_in_sentence,
         names_anywhere=not missing_anywhere,
         missing_in_sentence=missing_in_sentence,
@@ -114,9 +122,30 @@ def summary(results):
             "language": language,
             "cases": len(chosen),
             "cause right": f"{sum(s is not None and s.cause_right for s in scores)}/{len(scores)}",
+            "inconclusive": sum(s is not None and s.inconclusive for s in scores),
             "names in sentence": f"{sum(s is not None and s.names_in_sentence for s in unwell)}/{len(unwell)}",
             "names anywhere": f"{sum(s is not None and s.names_anywhere for s in unwell)}/{len(unwell)}",
             "false alarms": f"{sum(s is not None and not s.cause_right for s in healthy)}/{len(healthy)}",
             "no answer": sum(s is None for s in scores),
         })
     return rows
+
+
+def confusion(results):
+    """Rows of a table: the cause that is right (the first of several) by what was answered.
+
+    >>> flat = score({"causes": ["flat"]}, {"verdict": {"cause": "leak"}})
+    >>> confusion([{"causes": ["flat", "retention"], "score": flat}, {"causes": ["leak"], "score": None}])
+    [{'right | answered': 'flat', 'leak': 1, 'no answer': ''}, {'right | answered': 'leak', 'leak': '', 'no answer': 1}]
+    """
+    def answered(result):
+        return result["score"].cause if result["score"] else "no answer"
+
+    rights = sorted({result["causes"][0] for result in results})
+    answers = sorted({answered(result) for result in results}, key=lambda name: (name == "no answer", name))
+    counts = {}
+    for result in results:
+        cell = (result["causes"][0], answered(result))
+        counts[cell] = counts.get(cell, 0) + 1
+    return [{"right | answered": right, **{answer: counts.get((right, answer), "") for answer in answers}}
+            for right in rights]

@@ -15,7 +15,8 @@ use crate::owned::give_to_owners;
 use crate::rank::Site;
 use crate::sites::SiteGrowth;
 
-/// Of the blocks of collections that are held, those that look lost at most; how many did is in bench/explain.
+/// Of the blocks of collections that are held, those that look lost at most; how many did is in
+/// bench/results/2026-11-24-first-runs.md.
 const MISSED: f64 = 0.1;
 
 /// So many of the sites that grow most are asked after. What is lost is often one small block that leads to larger ones

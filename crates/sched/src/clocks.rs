@@ -1,7 +1,7 @@
 //! The clocks that sample threads one by one, where nobody may sample a whole CPU.
 //!
 //! Each is a timer that the kernel sets as its thread gets a CPU and takes back as it leaves: of a switch's cost to the
-//! subject, that is more than half (bench/stalls). A thread that switches often goes without, until it is at work for
+//! subject, that is more than half (bench/results). A thread that switches often goes without, until it is at work for
 //! long.
 
 use std::os::fd::{AsRawFd, OwnedFd};

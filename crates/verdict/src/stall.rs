@@ -25,7 +25,7 @@ const ALONE_NS: u64 = 100 * MS;
 /// However often, stalls this many times shorter than the rule's longest are noise.
 const FAR_BELOW: u64 = 4;
 
-/// Set on services with known truth beside a busy machine's load: bench/stalls.
+/// Set on services with known truth beside a busy machine's load: corpus/stalls.
 pub fn rule(cause: Cause) -> Rule {
     let (longest_ms, share) = match cause {
         Cause::Lock | Cause::Runtime => (10, 0.01),

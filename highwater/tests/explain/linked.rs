@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::stage::{Running, cause, compile, explain, parsed, top_function};
 use testkit::skipped;
 
-/// Shared with bench/explain/linked, where the truth of each word stands.
-const DESK: &str = "../../../../bench/explain/linked/desk.c";
+/// What each of its words does is said at its head.
+const DESK: &str = "desk.c";
 
 /// What `explain` says of a program as root; `None`, with a line, where uprobes cannot be.
 fn probed(words: &[&str]) -> Option<Value> {

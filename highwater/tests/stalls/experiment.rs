@@ -34,7 +34,7 @@ fn an_arms_stalls_stand_beside_its_memory() {
     let built = Command::new("cc")
         .args(["-O1", "-pthread", "-o"])
         .arg(&program)
-        .arg(root.join("bench/stalls/services/weave.c"))
+        .arg(root.join("highwater/tests/stalls/services/weave.c"))
         .status();
     assert!(built.unwrap().success());
     let file = folder.path().join("stalls.toml");

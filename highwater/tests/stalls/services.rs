@@ -83,7 +83,7 @@ fn a_mutex_without_an_owner_word_is_walked_or_inferred() {
         let inferred = row.0.pointer("/inferred").and_then(Value::as_bool);
         assert_eq!(inferred, Some(mode == Mode::Rootless), "and says so");
         if mode == Mode::Rootless {
-            // On a loaded machine the guess may be another thread; how often is in bench/stalls.
+            // On a loaded machine the guess may be another thread; how often is in corpus/stalls.
             continue;
         }
         assert!(

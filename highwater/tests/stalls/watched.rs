@@ -64,7 +64,7 @@ impl Seen {
         Row(mine[0].clone())
     }
 
-    /// The log has stalled requests too. How well durations agree is measured in bench/stalls.
+    /// The log has stalled requests too. How well durations agree is in bench/results.
     pub fn agrees_with_the_truth(&self, row: &Row) {
         const HELD_NS: u64 = 400_000_000;
         assert!(!self.truth.is_empty(), "the service itself saw no stall");
@@ -193,16 +193,14 @@ pub fn c(name: &str) -> PathBuf {
     compiled(name, &services().join(format!("{name}.c")))
 }
 
-/// The service of the benchmark with locks of many kinds.
+/// The service with locks of many kinds.
 pub fn woven() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    compiled("weave", &root.join("bench/stalls/services/weave.c"))
+    c("weave")
 }
 
 /// Pairs of threads that hand a word to each other, for ever.
 pub fn pingpong() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    compiled("pingpong", &root.join("bench/stalls/services/pingpong.c"))
+    c("pingpong")
 }
 
 /// Two of its pairs, for a minute at most.

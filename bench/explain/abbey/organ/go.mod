@@ -1,3 +1,0 @@
-module organ
-
-go 1.19

@@ -1,3 +1,0 @@
-module gorge
-
-go 1.19

@@ -1,3 +1,0 @@
-module ferry
-
-go 1.19

@@ -1,3 +1,0 @@
-module clock
-
-go 1.19

@@ -1,2 +1,0 @@
-module gocgo
-go 1.21

@@ -1,2 +1,0 @@
-module gogrow
-go 1.21

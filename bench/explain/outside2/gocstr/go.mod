@@ -1,3 +1,0 @@
-module gocstr
-
-go 1.21

@@ -1,3 +1,0 @@
-module gostuck
-
-go 1.21

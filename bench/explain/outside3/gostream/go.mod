@@ -1,3 +1,0 @@
-module gostream
-
-go 1.21

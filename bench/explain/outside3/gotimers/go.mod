@@ -1,3 +1,0 @@
-module gotimers
-
-go 1.21

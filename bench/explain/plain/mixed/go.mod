@@ -1,3 +1,0 @@
-module mixed
-
-go 1.21

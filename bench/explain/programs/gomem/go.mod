@@ -1,3 +1,0 @@
-module gomem
-
-go 1.21

@@ -1,3 +1,0 @@
-module bridge
-
-go 1.19

@@ -1,3 +1,0 @@
-module cloth
-
-go 1.21

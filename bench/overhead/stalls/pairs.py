@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""What watching costs a service, and the watcher: the median of a request without and with, in pairs, one after the other.
+
+usage: pairs.py HIGHWATER [--pairs N] [--seconds S] [--offcputime FILE] [--perf] [--only NAME] [--search FOLDER --rate N] [FLAG...]
+The service is mill.c (FLAGs: plain, clients=N, gap=US, work=US, threads=N), or that of subjects/search, built in FOLDER, with
+everything mended and N requests a second (FLAGs: its own); needs root. Each watcher's run is set against the run without any
+just before it."""
+
+import argparse
+import csv
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+NICE = ["nice", "-n", "-15"]
+
+
+def cpu_s():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def switches(pid):
+    """Voluntary and other switches of all threads so far."""
+    total = 0
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{tid}/status", encoding="ascii", errors="replace") as file:
+            total += sum(int(line.split()[1]) for line in file if "ctxt_switches" in line)
+    return total
+
+
+class Mill:
+    """mill.c: it is its own client."""
+
+    def __init__(self, folder, seconds, flags):
+        words = NICE + [os.path.join(folder, "mill"), os.path.join(folder, "truth"), str(seconds + 1), *flags]
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        self.pid = self.process.pid
+        time.sleep(0.5)
+
+    def end(self):
+        """(median us, 99th percentile us)"""
+        out = self.process.communicate()[0].split()
+        return float(out[0]), float(out[1])
+
+
+class Search:
+    """subjects/search and its load, one for all runs: filling it takes seconds."""
+
+    def __init__(self, built, folder, rate, flags):
+        self.load_words = [os.path.join(built, "search-load"), "--rate", str(rate), "--seed", "1"]
+        words = NICE + [os.path.join(built, "search"), "--tracing-off", "--data", os.path.join(folder, "data"), *flags]
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        self.pid, self.folder = self.process.pid, folder
+        self.address = next(line.split()[1] for line in self.process.stdout if line.startswith("ready "))
+
+    def start(self, seconds):
+        self.requests = os.path.join(self.folder, "requests.csv")
+        words = self.load_words + ["--server", self.address, "--duration", f"{seconds + 1}s", "--requests", self.requests]
+        self.load = subprocess.Popen(NICE + words, stdout=subprocess.DEVNULL)
+        time.sleep(0.5)
+        return self
+
+    def end(self):
+        """(median us, 99th percentile us)"""
+        self.load.wait()
+        with open(self.requests, encoding="ascii") as file:
+            rows = [(int(row["end_ns"]) - int(row["start_ns"])) / 1e3 for row in csv.DictReader(file)]
+        cuts = statistics.quantiles(rows, n=100)
+        return cuts[49], cuts[98]
+
+
+def run(start, folder, seconds, watcher):
+    """(median us, 99th percentile us, switches a second, the watcher's share of a CPU, records lost)."""
+    service = start()
+    before, own, lost = switches(service.pid), 0.0, 0
+    started, used = time.monotonic(), cpu_s()
+    if watcher:
+        command = [word.format(pid=service.pid, seconds=seconds, folder=folder) for word in watcher]
+        done = subprocess.run(NICE + command, capture_output=True, text=True, check=False)
+        own = (cpu_s() - used) / (time.monotonic() - started)
+        if done.stdout.startswith("{"):
+            checks = json.loads(done.stdout)["self_checks"]
+            own, lost = checks["own_cpu_ns"] / checks["watched_ns"], checks["lost_records"] + checks["lost_samples"]
+        elif done.returncode not in (0, 130):
+            raise SystemExit(f"{command}: {done.stderr[-400:]}")
+    else:
+        time.sleep(seconds)
+    rate = (switches(service.pid) - before) / (time.monotonic() - started)
+    return *service.end(), rate, own, lost
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("highwater", type=os.path.abspath)
+    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--seconds", type=int, default=4)
+    parser.add_argument("--offcputime", type=os.path.abspath)
+    parser.add_argument("--perf", action="store_true")
+    parser.add_argument("--only", help="of the watchers")
+    parser.add_argument("--search", type=os.path.abspath)
+    parser.add_argument("--rate", type=int, default=100)
+    parser.add_argument("flags", nargs="*")
+    args = parser.parse_intermixed_args()
+    stalls = [args.highwater, "stalls", "--json", "--pid", "{pid}", "--duration", "{seconds}s", "--mode"]
+    watchers = {"ebpf": stalls + ["ebpf"], "rootless": stalls + ["rootless"]}
+    if args.offcputime:
+        watchers["offcputime"] = [args.offcputime, "-p", "{pid}", "{seconds}"]
+    if args.perf:
+        watchers["perf sched record"] = ["perf", "sched", "record", "-o", "{folder}/perf.data", "--", "sleep", "{seconds}"]
+    if args.only:
+        watchers = {args.only: watchers[args.only]}
+    folder = tempfile.mkdtemp()
+    if args.search:
+        search = Search(args.search, folder, args.rate, args.flags)
+        start = lambda: search.start(args.seconds)
+        start().end()
+    else:
+        mill = ["cc", "-O2", "-pthread", "-o", os.path.join(folder, "mill"), os.path.join(HERE, "mill.c")]
+        subprocess.run(mill, check=True)
+        start = lambda: Mill(folder, args.seconds, args.flags or ["plain"])
+    ratios = {name: [] for name in watchers}
+    tails, rates, owns, lost, plain = ({name: [] for name in watchers} for _ in range(5))
+    for _ in range(args.pairs):
+        for name, watcher in watchers.items():
+            without = run(start, folder, args.seconds, None)
+            watched = run(start, folder, args.seconds, watcher)
+            plain[name].append(without[0])
+            ratios[name].append(watched[0] / without[0])
+            tails[name].append(watched[1] / without[1])
+            rates[name].append(watched[2])
+            owns[name].append(100 * watched[3])
+            lost[name].append(watched[4])
+    if args.search:
+        search.process.terminate()
+        search.process.wait()
+    what = f"search at {args.rate} requests a second" if args.search else " ".join(args.flags or ["plain"])
+    with open("/proc/loadavg", encoding="ascii") as load:
+        print(f"load average {load.read().split()[0]}; {args.pairs} pairs of {args.seconds} s; {what}\n")
+    print("| watcher | switches a second | p50 without, us | p50 with/without: median (range) | p99 with/without | own, % of a core | lost |")
+    print("|---|---|---|---|---|---|---|")
+    spread = lambda values, digits: f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+    for name in watchers:
+        print(f"| {name} | {statistics.median(rates[name]):.0f} | {statistics.median(plain[name]):.0f} | {spread(ratios[name], 3)} | "
+              f"{spread(tails[name], 2)} | {spread(owns[name], 2)} | {sum(lost[name])} |")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,2 +1,0 @@
-module outside
-go 1.22

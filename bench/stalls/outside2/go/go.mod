@@ -1,2 +1,0 @@
-module outside2
-go 1.22

@@ -1,4 +1,0 @@
-module outside4
-go 1.22
-require outside2 v0.0.0
-replace outside2 => ../../outside2/go
