@@ -95,29 +95,36 @@ fn functions_that_refer_to_a_variable() {
     let Some(mut program) = start(&[]) else {
         return;
     };
-    for command in ["store 100", "book 100", "sessions 100", "hold 100"] {
+    for command in [
+        "uploads 100",
+        "store 100",
+        "book 100",
+        "sessions 100",
+        "hold 100",
+    ] {
         program.ask(command);
     }
     let mut heap = program.heap();
-    heap.snapshot(&LIMITS).unwrap();
+    let snapshot = heap.snapshot(&LIMITS).unwrap();
     let names = [
         "main.store",
         "main.theBank.open.entries",
         "main.sessions",
         "stack of main.hold",
+        "timers (time.AfterFunc, time.NewTimer)",
         "main.none",
     ];
     let holders = heap.holders(&names.map(str::to_owned), &LIMITS);
-    println!("{holders:#?}");
+    println!("{holders:#?} {:#?}", snapshot.roots);
     let named: Vec<&str> = holders
         .iter()
         .map(|holder| holder.type_name.as_str())
         .collect();
-    assert_eq!(named, names[..4]);
+    assert_eq!(named, names[..5]);
     assert_eq!(holders[0].path, ["main.store (map[int]*main.profile)"]);
     for (holder, user) in holders
         .iter()
-        .zip(["main.fillStore (leaks.go:36)", "main.book (leaks.go:43)"])
+        .zip(["main.fillStore (leaks.go:37)", "main.book (leaks.go:44)"])
     {
         assert!(holder.users.iter().any(|one| one == user), "{holder:?}");
     }
@@ -126,6 +133,25 @@ fn functions_that_refer_to_a_variable() {
         "{holders:?}"
     );
     assert!(holders[3].users.is_empty());
+    // The function that sets them, and the one that calls it.
+    let users: Vec<&str> = holders[4].users.iter().map(String::as_str).collect();
+    assert_eq!(users.len(), 2, "{users:?}");
+    assert!(
+        users[0].starts_with("main.expireLater (leaks.go:"),
+        "{users:?}"
+    );
+    assert!(
+        users[1].starts_with("main.receiveUploads (leaks.go:"),
+        "{users:?}"
+    );
+    // `main` alone calls it.
+    let callers = &holders[0].users[1..];
+    assert!(
+        callers
+            .iter()
+            .any(|one| one.starts_with("main.main (leaks.go:")),
+        "{callers:?}"
+    );
 }
 
 #[test]

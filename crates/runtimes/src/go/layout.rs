@@ -32,6 +32,8 @@ pub struct Layout {
     pub all_spans: u64,
     // struct p: the slice of its timers
     pub timers: u64,
+    // one of them: a pointer, from 1.23 on with its time
+    pub timer_bytes: u64,
     pub span: SpanLayout,
 }
 
@@ -102,6 +104,7 @@ impl Layout {
                 25 => 9400,
                 _ => 13_680,
             },
+            timer_bytes: if minor >= 23 { 16 } else { 8 },
             span: SpanLayout::of(minor),
         })
     }

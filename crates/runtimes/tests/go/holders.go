@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 type profile struct {
@@ -64,6 +65,19 @@ func hold(n int, ready, done chan int) {
 	fmt.Println(kept)
 }
 
+//go:noinline
+func expireLater(n int) {
+	body := new([2048]byte)
+	time.AfterFunc(time.Hour, func() { fmt.Println(n, body[0]) })
+}
+
+//go:noinline
+func receiveUploads(n int) {
+	for i := 0; i < n; i++ {
+		expireLater(i)
+	}
+}
+
 var sink [4][]byte
 
 func busy(n int) {
@@ -92,6 +106,8 @@ func main() {
 		case "hold":
 			go hold(n, ready, done)
 			<-ready
+		case "uploads":
+			receiveUploads(n)
 		case "busy":
 			go busy(0)
 		case "gc":

@@ -23,7 +23,10 @@ mod types;
 mod users;
 
 use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ops::Range;
 
+use observe::fact::memory::Memory;
 use observe::proc::pagemap::Pagemap;
 
 pub(super) use self::globals::Globals;
@@ -31,7 +34,7 @@ pub(super) use self::globals::Globals;
 use self::blocks::{Blocks, Resident};
 use self::globals::Group;
 use self::marks::Marks;
-use self::seeds::Seeds;
+use self::seeds::{Seeds, TIMERS};
 use self::spans::Heap;
 use self::stacks::Stacks;
 use self::users::Users;
@@ -41,7 +44,7 @@ use super::budget::Budget;
 use super::goroutines::{Machine, Reader};
 use super::paged::Paged;
 use super::pclntab::Table;
-use crate::{Holder, Limits, RootCount, Snapshot};
+use crate::{Holder, Limits, RootCount, Snapshot, is_of_the_standard_library};
 
 /// Of the memory that a snapshot may take, the part for copies of the heap: a half.
 const COPIES: usize = 2;
@@ -109,9 +112,13 @@ impl Go {
             .iter()
             .filter_map(|name| globals.last.iter().find(|root| root.name == *name));
         let roots: Vec<&RootCount> = roots.collect();
-        let ranges: Vec<_> = roots
-            .iter()
-            .map(|root| globals.range_of(&root.name).unwrap_or_default())
+        let place = |root: &&RootCount| match root.name == TIMERS {
+            // Who sets them is found by what they call.
+            true => self.callback_of_timers(globals),
+            false => globals.range_of(&root.name),
+        };
+        let ranges: Vec<_> = (roots.iter())
+            .map(|root| place(root).unwrap_or_default())
             .collect();
         let mut users = vec![Vec::new(); roots.len()];
         if self.machine == Machine::Amd64 && ranges.iter().any(|range| !range.is_empty()) {
@@ -129,6 +136,36 @@ impl Go {
             ..Holder::default()
         };
         roots.into_iter().zip(users).map(holder).collect()
+    }
+
+    /// The code that most of the timers of the program will call.
+    fn callback_of_timers(&self, globals: &Globals) -> Option<Range<u64>> {
+        let memory = Paged::new(&self.memory);
+        let file = Mapped(&self.binary);
+        let table = Table::new(Paged::new(&file), self.module.clone());
+        let mut counts: HashMap<u64, usize> = HashMap::new();
+        for word in seeds::words_of_timers(globals, &memory, &self.layout) {
+            // A pointer to a closure, whose first word is its code.
+            let code = memory.u64(word).filter(|code| table.holds(*code));
+            let function = code.and_then(|code| table.function(code));
+            *counts
+                .entry(function.map_or(0, |function| function.entry))
+                .or_default() += 1;
+        }
+        let is_own = |entry: u64| {
+            let call = table.calls(entry).pop()?;
+            (!is_of_the_standard_library(&call.name, call.file.as_deref())).then_some(())
+        };
+        let mut counts: Vec<(usize, u64)> = (counts.into_iter())
+            .filter(|(entry, _)| *entry != 0)
+            .map(|(entry, count)| (count, entry))
+            .collect();
+        counts.sort_unstable();
+        let most = counts
+            .into_iter()
+            .rev()
+            .find(|(_, entry)| is_own(*entry).is_some());
+        most.map(|(_, entry)| entry..entry + 1)
     }
 
     fn mark(&self, copies: usize, budget: &mut Budget) -> Result<(Marks<'_>, bool), String> {

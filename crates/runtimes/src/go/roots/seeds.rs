@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use observe::fact::memory::Memory;
 
 use super::super::budget::Budget;
+use super::super::layout::Layout;
 use super::globals::{BYTES_MAX, Globals, Group, STATIC_PART, Variable, each_word};
 use super::marks::Found;
 use super::types::{Field, Parts, Type};
@@ -13,13 +14,51 @@ use crate::RootCount;
 /// More are not believed; GOMAXPROCS is the number of CPUs.
 const PROCESSORS_MAX: u64 = 1 << 16;
 const TIMERS_MAX: u64 = 1 << 32;
-const TIMERS: &str = "timers (time.AfterFunc, time.NewTimer)";
+/// Timers of each P of which it is asked what they call, and words of one.
+const ASKED_MAX: u64 = 200;
+const TIMER_WORDS: u64 = 12;
+/// Name of the root that is all timers which wait for their time.
+pub const TIMERS: &str = "timers (time.AfterFunc, time.NewTimer)";
 
 /// Words that a root starts with.
 struct Piece {
     at: u64,
     bytes: u64,
     root: u32,
+}
+
+/// The timers of each P: where they are, and how many.
+fn heaps_of_timers(globals: &Globals, memory: &dyn Memory, offset: u64) -> Vec<(u64, u64)> {
+    let slice = |at: u64| Some((memory.u64(at)?, memory.u64(at.checked_add(8)?)?));
+    let all = globals.processors.and_then(slice);
+    let Some((all, count)) = all else {
+        return Vec::new();
+    };
+    let heap = |index: u64| {
+        let processor = memory.u64(all.checked_add(8 * index)?)?;
+        slice(processor.checked_add(offset)?)
+    };
+    let heaps = (0..count.min(PROCESSORS_MAX)).filter_map(heap);
+    heaps
+        .filter(|(_, count)| (1..TIMERS_MAX).contains(count))
+        .collect()
+}
+
+/// Words of some of the timers, among them the functions that they call.
+pub fn words_of_timers(globals: &Globals, memory: &dyn Memory, layout: &Layout) -> Vec<u64> {
+    let mut words = Vec::new();
+    for (timers, count) in heaps_of_timers(globals, memory, layout.timers) {
+        let step = count.div_ceil(ASKED_MAX);
+        for index in (0..count).step_by(step as usize) {
+            let at = timers.checked_add(layout.timer_bytes * index);
+            let Some(timer) = at.and_then(|at| memory.u64(at)) else {
+                continue;
+            };
+            let word = |index: u64| memory.u64(timer.checked_add(8 * index)?);
+            words.extend((0..TIMER_WORDS).filter_map(word).filter(|word| *word != 0));
+        }
+    }
+    words
 }
 
 /// Puts the variables of a group into the marks.
@@ -83,22 +122,9 @@ impl<'a> Seeds<'a> {
 
     /// The timers that wait for their time: those of each P. `offset`: in `struct p`.
     pub fn add_timers(&mut self, offset: u64, found: &mut Found) {
-        let Some(processors) = self.globals.processors else {
-            return;
-        };
-        let slice = |at: u64| Some((self.memory.u64(at)?, self.memory.u64(at.checked_add(8)?)?));
-        let Some((all, count)) = slice(processors) else {
-            return;
-        };
-        for index in 0..count.min(PROCESSORS_MAX) {
-            let processor = all
-                .checked_add(8 * index)
-                .and_then(|at| self.memory.u64(at));
-            let timers = processor.and_then(|at| slice(at.checked_add(offset)?));
-            if let Some((timers, 1..TIMERS_MAX)) = timers {
-                let root = found.root(TIMERS, None);
-                found.reach(timers, root);
-            }
+        for (timers, _) in heaps_of_timers(self.globals, self.memory, offset) {
+            let root = found.root(TIMERS, None);
+            found.reach(timers, root);
         }
     }
 

@@ -1,7 +1,7 @@
-//! Functions that refer to a global variable: candidates for what fills it.
+//! Functions that refer to a global variable: candidates for what fills it; and those that call them.
 //!
-//! On amd64 the compiler refers to a variable by its distance from the next instruction. The code is searched for
-//! distances that lead to the variable; the instructions in front of each show whether it is one.
+//! On amd64 the compiler refers to a variable, and to a function, by its distance from the next instruction. The code is
+//! searched for distances that lead to it; the instructions in front of each show whether it is one.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -29,6 +29,8 @@ const FUNCTION_BYTES_MAX: u64 = 1 << 20;
 /// Places that are decoded, of all variables.
 const PLACES_MAX: usize = 10_000;
 const USERS_MAX: usize = 5;
+/// Callers that are reported: a function with more is a helper, and its callers say little.
+const CALLERS_MAX: usize = 3;
 
 /// Finds them for ranges of addresses of the process.
 pub struct Users<'a> {
@@ -50,8 +52,35 @@ impl<'a> Users<'a> {
         }
     }
 
-    /// For each range the functions, those of the program first, and those that refer to it more often.
+    /// For each range the functions, those of the program first, and those that refer to it more often; then those that
+    /// call the first of them.
     pub fn of(&self, ranges: &[Range<u64>], budget: &mut Budget) -> Vec<Vec<String>> {
+        let users = self.referring(ranges, budget);
+        let firsts = users.iter().map(|users| users.first());
+        let entries: Vec<Range<u64>> = firsts
+            .map(|first| first.map_or(0..0, |(_, user)| user.entry..user.entry + 1))
+            .collect();
+        let callers = match entries.iter().all(Range::is_empty) {
+            true => Vec::new(),
+            false => self.referring(&entries, budget),
+        };
+        let mut callers = callers.into_iter();
+        let all = users.into_iter().map(|mut users| {
+            let mut callers = callers.next().unwrap_or_default();
+            callers.retain(|(_, caller)| !caller.is_last);
+            let is_few = callers.len() <= CALLERS_MAX;
+            users.truncate(USERS_MAX);
+            let known: Vec<String> = users.iter().map(|(name, _)| name.clone()).collect();
+            let others = callers
+                .into_iter()
+                .filter(|(name, _)| is_few && !known.contains(name));
+            users.extend(others);
+            written(users)
+        });
+        all.collect()
+    }
+
+    fn referring(&self, ranges: &[Range<u64>], budget: &mut Budget) -> Vec<Vec<(String, User)>> {
         let mut counts: Vec<HashMap<String, User>> = vec![HashMap::new(); ranges.len()];
         for place in self.places(ranges, budget) {
             if !budget.step() {
@@ -67,7 +96,7 @@ impl<'a> Users<'a> {
                 known.references += 1;
             }
         }
-        counts.into_iter().map(listed).collect()
+        counts.into_iter().map(ordered).collect()
     }
 
     /// Addresses of distances that may lead into a range.
@@ -115,7 +144,13 @@ impl<'a> Users<'a> {
         while decoder.can_decode() && decoder.ip() <= place {
             decoder.decode_out(&mut instruction);
         }
-        let is_it = instruction.is_ip_rel_memory_operand() && instruction.next_ip() > place;
+        if instruction.next_ip() <= place {
+            return None;
+        }
+        if instruction.is_call_near() {
+            return Some((instruction.ip(), instruction.near_branch_target()));
+        }
+        let is_it = instruction.is_ip_rel_memory_operand();
         is_it.then(|| (instruction.ip(), instruction.ip_rel_memory_address()))
     }
 
@@ -126,9 +161,10 @@ impl<'a> Users<'a> {
         let mut calls = self.table.calls(at);
         let index = calls.iter().position(is_of_program);
         let call = calls.swap_remove(index.unwrap_or(0));
+        let entry = self.table.function(at)?.entry;
         let line = match call.is_inlined {
             true => call.line,
-            false => self.table.calls(self.table.function(at)?.entry).pop()?.line,
+            false => self.table.calls(entry).pop()?.line,
         };
         let file = call
             .file
@@ -139,6 +175,7 @@ impl<'a> Users<'a> {
             is_last: index.is_none() || call.name.ends_with(".init"),
             line: line.unwrap_or_default(),
             references: 0,
+            entry,
         };
         Some((format!("{} ({}", call.name, file.unwrap_or("?")), user))
     }
@@ -152,9 +189,11 @@ struct User {
     /// Where it starts; of one that was inlined, where it first refers to the variable.
     line: u32,
     references: u32,
+    /// Of the code that it is in.
+    entry: u64,
 }
 
-fn listed(users: HashMap<String, User>) -> Vec<String> {
+fn ordered(users: HashMap<String, User>) -> Vec<(String, User)> {
     let mut users: Vec<(String, User)> = users.into_iter().collect();
     users.sort_by(|(a, first), (b, second)| {
         let by_kind = first.is_last.cmp(&second.is_last);
@@ -162,9 +201,10 @@ fn listed(users: HashMap<String, User>) -> Vec<String> {
             .then(second.references.cmp(&first.references))
             .then_with(|| a.cmp(b))
     });
-    users.truncate(USERS_MAX);
     users
-        .into_iter()
-        .map(|(name, user)| format!("{name}:{})", user.line))
-        .collect()
+}
+
+fn written(users: Vec<(String, User)>) -> Vec<String> {
+    let written = |(name, user): (String, User)| format!("{name}:{})", user.line);
+    users.into_iter().map(written).collect()
 }
