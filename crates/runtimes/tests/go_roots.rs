@@ -144,8 +144,8 @@ fn functions_that_refer_to_a_variable() {
         users[1].starts_with("main.receiveUploads (leaks.go:"),
         "{users:?}"
     );
-    // `main` alone calls it.
-    let callers = &holders[0].users[1..];
+    // `main` alone calls `book`.
+    let callers = &holders[1].users[1..];
     assert!(
         callers
             .iter()

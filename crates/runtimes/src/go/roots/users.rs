@@ -1,7 +1,7 @@
 //! Functions that refer to a global variable: candidates for what fills it; and those that call them.
 //!
-//! On amd64 the compiler refers to a variable, and to a function, by its distance from the next instruction. The code is
-//! searched for distances that lead to it; the instructions in front of each show whether it is one.
+//! On amd64 the compiler refers to a variable, and to a function, by its distance from the next instruction. The code
+//! is searched for distances that lead to it; the instructions in front of each show whether it is one.
 
 use std::collections::HashMap;
 use std::ops::Range;
