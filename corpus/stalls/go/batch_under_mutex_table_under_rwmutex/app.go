@@ -1,7 +1,7 @@
-// Requests add to a batch under a sync.Mutex, and use a table under a sync.RWMutex (one of ten writes to it).
-// --fault post: the request that finds the batch 2.3 s old POSTs it, 190 ms, with the mutex. --fault read_lock: a
-// goroutine computes 140 ms with the RWMutex read-locked, every 2.45 s; the next writer waits for it, and all readers
-// behind that writer. Healthy: another goroutine posts the batch; the computing is on a copy.
+// Requests add to a batch under a sync.Mutex, and use a table under a sync.RWMutex (one of ten writes to it). --fault
+// post: the request that finds the batch 2.3 s old POSTs it, 190 ms, with the mutex. --fault read_lock: a goroutine
+// computes 140 ms with the RWMutex read-locked, every 2.45 s; the next writer waits for it, and all readers behind
+// that writer. Healthy: another goroutine posts the batch; the computing is on a copy.
 package main
 
 import (

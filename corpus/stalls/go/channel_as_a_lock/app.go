@@ -1,5 +1,6 @@
-// Requests need the one token of a channel, as a lock; a goroutine works every 2.55 s. --fault compute: it keeps the token
-// while it computes 140 ms. --fault sleep: it keeps it while it sleeps 170 ms. Healthy: it does both without the token.
+// Requests need the one token of a channel, as a lock; a goroutine works every 2.55 s. --fault compute: it keeps the
+// token while it computes 140 ms. --fault sleep: it keeps it while it sleeps 170 ms. Healthy: it does both without
+// the token.
 package main
 
 import (

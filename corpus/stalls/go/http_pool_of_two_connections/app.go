@@ -1,7 +1,8 @@
-// Requests read a table that is loaded when it is first used; every third makes a quick HTTP call with a client of two
-// connections. --fault connections: every 2.7 s a report makes two slow calls of 260 ms with that client, and requests
-// wait for a connection. --fault once: every 2.6 s the table is renewed: a new sync.Once, whose first user loads it over
-// HTTP, 220 ms, while the others wait in Do. Healthy: the report has a client of its own; a table is loaded and then swapped.
+// Requests read a table that is loaded when it is first used; every third makes a quick HTTP call with a client of
+// two connections. --fault connections: every 2.7 s a report makes two slow calls of 260 ms with that client, and
+// requests wait for a connection. --fault once: every 2.6 s the table is renewed: a new sync.Once, whose first user
+// loads it over HTTP, 220 ms, while the others wait in Do. Healthy: the report has a client of its own; a table is
+// loaded and then swapped.
 package main
 
 import (

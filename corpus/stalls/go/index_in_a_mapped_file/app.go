@@ -1,5 +1,5 @@
-// Requests read an index in a mapped file. Every 2.4 s, the next request of a third of the connections walks 4000 of its
-// pages, for 90 ms at most. --fault cold: the pages are dropped from the mapping and the page cache before that.
+// Requests read an index in a mapped file. Every 2.4 s, the next request of a third of the connections walks 4000 of
+// its pages, for 90 ms at most. --fault cold: the pages are dropped from the mapping and the page cache before that.
 // Healthy: it walks as much, and nothing is dropped.
 package main
 

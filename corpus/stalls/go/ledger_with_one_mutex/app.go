@@ -1,6 +1,6 @@
-// Requests post to a ledger under one sync.Mutex; a goroutine works on the ledger every 2.6 s. --fault network: it makes
-// a round trip of 210 ms with the mutex. --fault compute: it computes 140 ms with the mutex. Healthy: it does both on
-// another ledger.
+// Requests post to a ledger under one sync.Mutex; a goroutine works on the ledger every 2.6 s. --fault network: it
+// makes a round trip of 210 ms with the mutex. --fault compute: it computes 140 ms with the mutex. Healthy: it does
+// both on another ledger.
 package main
 
 import (

@@ -1,7 +1,7 @@
-// Requests append to a batch under a sync.Mutex; another process reads what is sent to it slowly. --fault write: every
-// 750 ms a goroutine writes the batch to that process with the mutex, 600 kB more than the socket holds. --fault beside
-// is healthy too: a goroutine that no request waits for computes, writes and sleeps. Healthy: the batch is taken out
-// under the mutex and written after.
+// Requests append to a batch under a sync.Mutex; another process reads what is sent to it slowly. --fault write:
+// every 750 ms a goroutine writes the batch to that process with the mutex, 600 kB more than the socket holds.
+// --fault beside is healthy too: a goroutine that no request waits for computes, writes and sleeps. Healthy: the
+// batch is taken out under the mutex and written after.
 package main
 
 import (

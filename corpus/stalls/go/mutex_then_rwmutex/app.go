@@ -1,6 +1,6 @@
 // Requests count under a sync.Mutex; a goroutine takes a sync.RWMutex inside it every 4 ms. --fault fsync: a saver
-// write-locks the RWMutex over 70 ms of fsyncs, every 660 ms, so that requests wait behind two locks. Healthy: it syncs
-// without the lock.
+// write-locks the RWMutex over 70 ms of fsyncs, every 660 ms, so that requests wait behind two locks. Healthy: it
+// syncs without the lock.
 package main
 
 import (

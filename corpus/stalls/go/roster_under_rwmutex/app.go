@@ -1,5 +1,5 @@
-// Requests read a roster under sync.RWMutex.RLock; a goroutine renews it every 2.6 s. --fault http: it makes an HTTP call
-// of 200 ms with the write lock. Healthy: it calls first and takes the lock after.
+// Requests read a roster under sync.RWMutex.RLock; a goroutine renews it every 2.6 s. --fault http: it makes an HTTP
+// call of 200 ms with the write lock. Healthy: it calls first and takes the lock after.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// A request needs one of two slots, kept under a sync.Mutex and a sync.Cond. --fault slots: every 660 ms a goroutine takes
-// both for a round trip of 88 ms. Healthy: it makes the round trip without a slot.
+// A request needs one of two slots, kept under a sync.Mutex and a sync.Cond. --fault slots: every 660 ms a goroutine
+// takes both for a round trip of 88 ms. Healthy: it makes the round trip without a slot.
 package main
 
 import (

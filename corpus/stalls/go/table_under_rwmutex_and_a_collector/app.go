@@ -1,6 +1,7 @@
 // Six workers take connections from a channel; a request reads a table under a sync.RWMutex and then passes one
 // collector goroutine. --fault fsync: a keeper write-locks the table over 170 ms of small fsyncs, every 2.8 s.
-// --fault collector: the collector does 160 ms of fsyncs itself, every 2.9 s. Healthy: the keeper syncs outside the lock.
+// --fault collector: the collector does 160 ms of fsyncs itself, every 2.9 s. Healthy: the keeper syncs outside the
+// lock.
 package main
 
 import (

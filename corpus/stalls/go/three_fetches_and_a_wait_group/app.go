@@ -1,6 +1,6 @@
-// Requests count under a sync.Mutex. --fault gather: every fortieth request of a connection makes three HTTP calls of 90 ms to a slow peer
-// at once and waits for them with a sync.WaitGroup. --fault beside is healthy too: a goroutine computes 60 ms every
-// 700 ms. Healthy: no request makes calls.
+// Requests count under a sync.Mutex. --fault gather: every fortieth request of a connection makes three HTTP calls of
+// 90 ms to a slow peer at once and waits for them with a sync.WaitGroup. --fault beside is healthy too: a goroutine
+// computes 60 ms every 700 ms. Healthy: no request makes calls.
 package main
 
 import (

@@ -1,7 +1,7 @@
 // A channel with one token in it is a lock: requests take the token by receiving and give it back by sending. Six
-// goroutines take their jobs from an unbuffered channel. --fault network: every 640 ms a goroutine asks a peer for 75 ms
-// with the token. --fault beside is healthy too: a goroutine computes, and one wakes in a select. Healthy: the goroutine
-// asks before it takes the token.
+// goroutines take their jobs from an unbuffered channel. --fault network: every 640 ms a goroutine asks a peer for 75
+// ms with the token. --fault beside is healthy too: a goroutine computes, and one wakes in a select. Healthy: the
+// goroutine asks before it takes the token.
 package main
 
 import (

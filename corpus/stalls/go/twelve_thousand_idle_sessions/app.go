@@ -1,5 +1,5 @@
-// A service with 12,000 idle sessions, a goroutine each. --fault dump: every 2.5 s a goroutine dumps the stacks of all
-// by runtime.Stack, which stops the world. Healthy: it dumps its own stack only, and renders a text as long.
+// A service with 12,000 idle sessions, a goroutine each. --fault dump: every 2.5 s a goroutine dumps the stacks of
+// all by runtime.Stack, which stops the world. Healthy: it dumps its own stack only, and renders a text as long.
 package main
 
 import (
