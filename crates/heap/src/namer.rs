@@ -6,7 +6,7 @@
 //! moment of its own choice, and takes what is there. The stacks that matter most are named twice:
 //! first from the symbol tables, which is quick, then with inlined functions, files and lines.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::os::linux::fs::MetadataExt;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -75,10 +75,11 @@ pub struct Namer {
     pid: i32,
     /// Once there was something to ask.
     thread: Option<Arc<Thread>>,
-    answers: (Sender<Answer>, Receiver<Answer>),
+    /// Of the requests that are not answered to their end, the oldest first.
+    answers: VecDeque<Receiver<Answer>>,
     asked: HashSet<u64>,
-    /// Requests that are not answered to their end.
-    open: usize,
+    /// The thread came to an end before it had answered.
+    broken: bool,
     /// Modules for which the lookup failed as a whole: stripped of everything, or out of reach.
     pub without_symbols: Vec<String>,
     /// Why the perf map of the process is not used.
@@ -94,9 +95,9 @@ impl Namer {
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
             pid,
             thread: None,
-            answers: channel(),
+            answers: VecDeque::new(),
             asked: HashSet::new(),
-            open: 0,
+            broken: false,
             without_symbols: Vec::new(),
             ignored_perf_map: None,
             left_out: 0,
@@ -109,7 +110,7 @@ impl Namer {
 
     /// Not all was told: some stacks have no names, or only those of the symbol tables.
     pub fn is_behind(&self) -> bool {
-        self.open > 0
+        self.broken || !self.answers.is_empty()
     }
 
     /// Asks; the answers come with [`Namer::collect`].
@@ -126,21 +127,25 @@ impl Namer {
         if request.stacks.is_empty() {
             return;
         }
+        let (told, answers) = channel();
         let job = Job {
             number: self.number,
             pid: self.pid,
             request,
-            told: self.answers.0.clone(),
+            told,
         };
         let thread = self.thread.get_or_insert_with(|| thread_of(job.pid));
-        self.open += usize::from(thread.0.send(job).is_ok());
+        match thread.0.send(job) {
+            Ok(()) => self.answers.push_back(answers),
+            Err(_) => self.broken = true,
+        }
     }
 
     /// Takes in what was named, until that is everything or the time is over.
     pub fn collect(&mut self, until: Instant, frames: &mut BTreeMap<u64, Vec<Frame>>) {
-        while self.open > 0 {
+        while let Some(answers) = self.answers.front() {
             let left = until.saturating_duration_since(Instant::now());
-            match self.answers.1.recv_timeout(left) {
+            match answers.recv_timeout(left) {
                 Ok(Answer::Named(stack, named)) => {
                     frames.insert(stack, named);
                 }
@@ -148,12 +153,15 @@ impl Namer {
                     without_symbols,
                     ignored_perf_map,
                 }) => {
-                    self.open -= 1;
+                    self.answers.pop_front();
                     self.without_symbols = without_symbols;
                     self.ignored_perf_map = ignored_perf_map;
                 }
-                // Too late, or the thread came to an end.
-                Err(_) => return,
+                Err(RecvTimeoutError::Timeout) => return,
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.answers.pop_front();
+                    self.broken = true;
+                }
             }
         }
     }
@@ -304,9 +312,30 @@ mod tests {
         let gone = ask();
         drop(gone);
         let mut third = ask();
+        assert!(third.is_behind());
         let mut frames = BTreeMap::new();
         third.collect(Instant::now() + Duration::from_secs(300), &mut frames);
         assert_eq!(frames.len(), 1);
+        assert!(!third.is_behind());
+    }
+
+    #[test]
+    fn what_a_thread_that_ended_was_asked_is_not_waited_for() {
+        let mut namer = Namer::new(0);
+        let (jobs, asked) = channel();
+        namer.thread = Some(Arc::new(Thread(jobs)));
+        let request = |stack| Request {
+            areas: Vec::new(),
+            objects: Vec::new(),
+            python: Arc::default(),
+            stacks: vec![(stack, Vec::new())],
+        };
+        namer.ask(request(1));
+        drop(asked);
+        namer.ask(request(2));
+        let begin = Instant::now();
+        namer.collect(begin + Duration::from_secs(300), &mut BTreeMap::new());
+        assert!(namer.is_behind() && begin.elapsed() < Duration::from_secs(100));
     }
 
     fn named_in(path: &std::path::Path) -> (BTreeMap<u64, Vec<Frame>>, Namer) {
