@@ -13,6 +13,8 @@ const LETTERS_MAX: usize = 64 << 10;
 /// Of all functions: tens of milliseconds.
 const ALL_LETTERS_MAX: usize = 16 << 20;
 const FUNCTIONS_MAX: usize = 50_000;
+/// Functions that are compared because they use one name.
+const MATCHES_MAX: usize = 1_000;
 /// Reported of each kind.
 pub const REPORTED_MAX: usize = 5;
 
@@ -91,7 +93,7 @@ impl Code {
     /// them.
     fn innermost(&self, graph: &Graph, is_wanted: impl Fn(&Uses) -> bool) -> Vec<&Function> {
         let wanted = self.functions.iter().filter(|of| is_wanted(&of.uses));
-        let all: Vec<&Function> = wanted.collect();
+        let all: Vec<&Function> = wanted.take(MATCHES_MAX).collect();
         let named = |of: &Function| !graph.name(of.closure).is_empty();
         let with_name = |of: &&'_ Function| {
             let around = all

@@ -29,6 +29,9 @@ const BEFORE_EXPRESSION: [&str; 8] = [
 ];
 /// Calls and indices between a name and what is called on it: `byKey.get(key).push(…)`.
 const CHAIN_MAX: usize = 4;
+/// Tokens between two brackets that belong together, and letters of a regular expression: a text that was made for it
+/// would take the square of its length.
+const BETWEEN_MAX: usize = 200;
 
 /// Names in the text of one function, without those of the functions that stand in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -163,7 +166,7 @@ fn base<'t>(tokens: &[Token<'t>], end: Option<usize>) -> Option<&'t str> {
 /// Where the bracket opens that closes at a token.
 fn opening(tokens: &[Token<'_>], close: usize) -> Option<usize> {
     let mut depth = 0_u32;
-    for at in (0..=close).rev() {
+    for at in (0..=close).rev().take(BETWEEN_MAX) {
         match tokens[at] {
             Token::Sign(b')' | b']' | b'}') => depth += 1,
             Token::Sign(b'(' | b'[' | b'{') => depth = depth.checked_sub(1)?,
@@ -262,7 +265,7 @@ fn end_of_text(bytes: &[u8], start: usize) -> usize {
 
 fn end_of_expression(bytes: &[u8], start: usize) -> usize {
     let (mut at, mut is_class) = (start + 1, false);
-    while let Some(&byte) = bytes.get(at) {
+    while let Some(&byte) = bytes.get(at).filter(|_| at < start + BETWEEN_MAX) {
         at += if byte == b'\\' { 2 } else { 1 };
         match byte {
             b'[' => is_class = true,
@@ -340,6 +343,15 @@ mod tests {
             let text: String = (0..count)
                 .map(|_| parts[random.number() as usize % parts.len()])
                 .collect();
+            uses(&text);
+        }
+    }
+
+    /// In seconds, were it the square of their length.
+    #[test]
+    fn texts_that_were_made_to_last_are_read_once() {
+        for part in ["/[", "a).push(", "((", "a[", "'\\", "new a."] {
+            let text = part.repeat(400_000 / part.len());
             uses(&text);
         }
     }
