@@ -152,7 +152,8 @@ pub struct Holder {
     pub objects: u64,
     pub asked: u64,
     /// Functions that use the last named thing on the path (a module global, an attribute), with file and line:
-    /// candidates for what fills it. Of Go those that call the first of them follow. For [`Kept::Native`] the native modules that do not come with the runtime.
+    /// candidates for what fills it. Of Go those that call the first of them follow. For [`Kept::Native`] the native
+    /// modules that do not come with the runtime.
     pub users: Vec<String>,
     /// Functions whose code names the type: candidates for what makes the objects. Not of types of the language.
     pub makers: Vec<String>,
