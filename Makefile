@@ -106,7 +106,7 @@ bench: build subjects
 
 # The switch and the meter under every allocator; needs a C++ compiler, and valgrind for the instruction counts.
 bench-alloc:
-	bench/alloc/run
+	bench/overhead/alloc/run
 
 # Error rates of the verdicts on seeded families; about ten minutes of one core.
 bench-verdict:

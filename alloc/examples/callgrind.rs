@@ -1,5 +1,5 @@
 //! The same work by the chosen allocator's own type or through this crate's: under callgrind their instruction
-//! counts must be equal, see bench/alloc. Argument: `bare` or `through`.
+//! counts must be equal, see bench/overhead/alloc. Argument: `bare` or `through`.
 
 #[path = "../benches/bare/mod.rs"]
 mod allocator;

@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
-from ports import free_port  # noqa: E402, F401  for the programs
+from harness import free_port  # noqa: E402, F401  for the programs
 
 # Of every command that ends by itself.
 SECONDS_MAX = 300

@@ -4,14 +4,15 @@
 Rounds alternate: alone, under explain, alone, ... Prints medians. Needs a highwater and a release build of the probe:
     HIGHWATER_PROBE_LIBRARY=target/release/libhighwater_probe.so bench/overhead/explain/run.py target/debug/highwater
 """
-import argparse
 import json
-import os
 import pathlib
 import statistics
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from harness import compile_c, load_average, parser  # noqa: E402
 
 PAIRS = {"once": 150_000_000, "random": 60_000_000}
 
@@ -33,15 +34,14 @@ def explained(highwater, program, way, pairs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("highwater")
-    parser.add_argument("--rounds", type=int, default=5)
-    args = parser.parse_args()
+    arguments = parser(__doc__)
+    arguments.add_argument("highwater")
+    arguments.add_argument("--rounds", type=int, default=5)
+    args = arguments.parse_args()
     source = pathlib.Path(__file__).with_name("pairs.c")
     with tempfile.TemporaryDirectory() as folder:
-        program = os.path.join(folder, "pairs")
-        subprocess.run(["cc", "-O2", "-fno-builtin", "-o", program, source], check=True)
-        print(f"load {os.getloadavg()[0]:.2f}")
+        program = compile_c(source, f"{folder}/pairs", "-O2", "-fno-builtin")
+        print(load_average())
         for way, pairs in PAIRS.items():
             rounds = [(alone(program, way, pairs), *explained(args.highwater, program, way, pairs))
                       for _ in range(args.rounds)]
@@ -49,8 +49,7 @@ def main():
             each = 1e9 / pairs
             print(f"{way}: alone {without * each:.2f} ns a pair, under explain {under * each:.2f}, "
                   f"difference {(under - without) * each:.2f}, explain says {said * each:.2f} "
-                  f"({said / max(under - without, 1e-9):.2f} times)")
-            sys.stdout.flush()
+                  f"({said / max(under - without, 1e-9):.2f} times)", flush=True)
 
 
 if __name__ == "__main__":

@@ -5,17 +5,20 @@ process under one load; each watched window is set against the mean of the two b
 usage: beside.py HIGHWATER [--pairs N] [--seconds S] [--rate R] [--modes ebpf,rootless]
 Build first: subjects/search/build. Needs root. A client in ten is far away and waits for itself: the median is not its."""
 
-import argparse
 import csv
 import json
 import os
+import pathlib
 import random
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
-ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../.."))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from harness import TARGET, parser, print_head, print_row, spread, stop  # noqa: E402
+
 EDGE_S = 0.5  # the start of a watch, which is in what it costs itself, and requests between two windows
 SEED = 1
 
@@ -64,8 +67,9 @@ def measured(args, folder, mode, address, pid):
     windows = []
     seconds = (2 * args.pairs + 1) * (args.seconds + 1)
     requests = os.path.join(folder, f"{mode}.csv")
-    load = started([f"{args.bin}/search-load", "--server", address, "--rate", str(args.rate), "--duration", f"{seconds + 10}s",
-                    "--even", "--seed", str(SEED), "--requests", requests], os.path.join(folder, "load"))
+    load = started([f"{args.bin}/search-load", "--server", address, "--rate", str(args.rate),
+                    "--duration", f"{seconds + 10}s", "--even", "--seed", str(SEED), "--requests", requests],
+                   os.path.join(folder, "load"))
     time.sleep(4)
     for turn in range(2 * args.pairs + 1):
         windows.append(window(args.highwater, mode if turn % 2 else None, pid, args.seconds))
@@ -88,34 +92,32 @@ def measured(args, folder, mode, address, pid):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("highwater", type=os.path.abspath)
-    parser.add_argument("--pairs", type=int, default=10)
-    parser.add_argument("--seconds", type=int, default=10)
-    parser.add_argument("--rate", type=int, default=200)
-    parser.add_argument("--modes", default="ebpf,rootless")
-    parser.add_argument("--bin", default=os.path.join(ROOT, "target/release"))
-    args = parser.parse_args()
+    arguments = parser(__doc__)
+    arguments.add_argument("highwater", type=os.path.abspath)
+    arguments.add_argument("--pairs", type=int, default=10)
+    arguments.add_argument("--seconds", type=int, default=10)
+    arguments.add_argument("--rate", type=int, default=200)
+    arguments.add_argument("--modes", default="ebpf,rootless")
+    arguments.add_argument("--bin", default=str(TARGET / "release"))
+    args = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        collector = started([f"{args.bin}/search-collector", "--folder", folder, "--delay", "1s", "--delay-max", "2s"], f"{folder}/collector")
+        collector = started([f"{args.bin}/search-collector", "--folder", folder, "--delay", "1s", "--delay-max", "2s"],
+                            f"{folder}/collector")
         service = started([f"{args.bin}/search", "--data", f"{folder}/db", "--collector", ready(f"{folder}/collector"),
                            "--collector-ca", f"{folder}/ca.pem"], f"{folder}/service")
         try:
             address = ready(f"{folder}/service")
             print(f"{args.pairs} pairs of windows of {args.seconds} s, {args.rate} requests a second\n")
-            print("| watcher | p50 without, us | p50 with/without: median [95 %] (range) | p99 with/without (range) | own, % of a core | lost | load |")
-            print("|---|---|---|---|---|---|---|")
+            print_head("watcher", "p50 without, us", "p50 with/without: median [95 %] (range)", "p99 with/without (range)",
+                       "own, % of a core", "lost", "load")
             for mode in args.modes.split(","):
                 plain, ratios, tails, own, lost = measured(args, folder, mode, address, service.pid)
                 low, high = bootstrap(ratios)
-                load = os.getloadavg()[0]
-                print(f"| {mode} | {plain:.0f} | {statistics.median(ratios):.3f} [{low:.3f} to {high:.3f}] ({min(ratios):.3f} to {max(ratios):.3f}) | "
-                      f"{statistics.median(tails):.2f} ({min(tails):.2f} to {max(tails):.2f}) | {statistics.median(own):.2f} | {lost} | {load:.1f} |", flush=True)
+                print_row(mode, f"{plain:.0f}", f"{statistics.median(ratios):.3f} [{low:.3f} to {high:.3f}] "
+                          f"({min(ratios):.3f} to {max(ratios):.3f})", spread(tails), f"{statistics.median(own):.2f}", lost,
+                          f"{os.getloadavg()[0]:.1f}")
         finally:
-            service.terminate()
-            collector.terminate()
-            service.wait()
-            collector.wait()
+            stop(service, collector)
 
 
 if __name__ == "__main__":

@@ -1,29 +1,27 @@
 #!/usr/bin/env python3
 """What watching costs a service, and the watcher: the median of a request without and with, in pairs, one after the other.
 
-usage: pairs.py HIGHWATER [--pairs N] [--seconds S] [--offcputime FILE] [--perf] [--only NAME] [--search FOLDER --rate N] [FLAG...]
-The service is mill.c (FLAGs: plain, clients=N, gap=US, work=US, threads=N), or that of subjects/search, built in FOLDER, with
-everything mended and N requests a second (FLAGs: its own); needs root. Each watcher's run is set against the run without any
+usage: pairs.py HIGHWATER [--pairs N] [--seconds S] [--offcputime FILE] [--perf] [--only NAME]
+                [--search FOLDER --rate N] [FLAG...]
+The service is mill.c (FLAGs: plain, clients=N, gap=US, work=US, threads=N), or that of subjects/search, built in FOLDER,
+with no fault and N requests a second (FLAGs: its own); needs root. Each watcher's run is set against the run without any
 just before it."""
 
-import argparse
 import csv
 import json
 import os
-import resource
-import shutil
+import pathlib
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1]))
+from harness import children_cpu_s, compile_c, load_average, parser, print_head, print_row, stop  # noqa: E402
+
 NICE = ["nice", "-n", "-15"]
-
-
-def cpu_s():
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
 
 
 def switches(pid):
@@ -62,7 +60,8 @@ class Search:
 
     def start(self, seconds):
         self.requests = os.path.join(self.folder, "requests.csv")
-        words = self.load_words + ["--server", self.address, "--duration", f"{seconds + 1}s", "--requests", self.requests]
+        words = self.load_words + ["--server", self.address, "--duration", f"{seconds + 1}s",
+                                   "--requests", self.requests]
         self.load = subprocess.Popen(NICE + words, stdout=subprocess.DEVNULL)
         time.sleep(0.5)
         return self
@@ -80,11 +79,11 @@ def run(start, folder, seconds, watcher):
     """(median us, 99th percentile us, switches a second, the watcher's share of a CPU, records lost)."""
     service = start()
     before, own, lost = switches(service.pid), 0.0, 0
-    started, used = time.monotonic(), cpu_s()
+    started, used = time.monotonic(), children_cpu_s()
     if watcher:
         command = [word.format(pid=service.pid, seconds=seconds, folder=folder) for word in watcher]
         done = subprocess.run(NICE + command, capture_output=True, text=True, check=False)
-        own = (cpu_s() - used) / (time.monotonic() - started)
+        own = (children_cpu_s() - used) / (time.monotonic() - started)
         if done.stdout.startswith("{"):
             checks = json.loads(done.stdout)["self_checks"]
             own, lost = checks["own_cpu_ns"] / checks["watched_ns"], checks["lost_records"] + checks["lost_samples"]
@@ -96,60 +95,62 @@ def run(start, folder, seconds, watcher):
     return *service.end(), rate, own, lost
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("highwater", type=os.path.abspath)
-    parser.add_argument("--pairs", type=int, default=10)
-    parser.add_argument("--seconds", type=int, default=4)
-    parser.add_argument("--offcputime", type=os.path.abspath)
-    parser.add_argument("--perf", action="store_true")
-    parser.add_argument("--only", help="of the watchers")
-    parser.add_argument("--search", type=os.path.abspath)
-    parser.add_argument("--rate", type=int, default=100)
-    parser.add_argument("flags", nargs="*")
-    args = parser.parse_intermixed_args()
+def spread(values, digits):
+    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+def watchers_of(args):
+    """The command of each watcher, by its name."""
     stalls = [args.highwater, "stalls", "--json", "--pid", "{pid}", "--duration", "{seconds}s", "--mode"]
     watchers = {"ebpf": stalls + ["ebpf"], "rootless": stalls + ["rootless"]}
     if args.offcputime:
         watchers["offcputime"] = [args.offcputime, "-p", "{pid}", "{seconds}"]
     if args.perf:
         watchers["perf sched record"] = ["perf", "sched", "record", "-o", "{folder}/perf.data", "--", "sleep", "{seconds}"]
-    if args.only:
-        watchers = {args.only: watchers[args.only]}
-    folder = tempfile.mkdtemp()
+    return {args.only: watchers[args.only]} if args.only else watchers
+
+
+def measured(args, folder, watchers):
+    """By watcher: (run without, run with) of each pair."""
     if args.search:
         search = Search(args.search, folder, args.rate, args.flags)
         start = lambda: search.start(args.seconds)
         start().end()
     else:
-        mill = ["cc", "-O2", "-pthread", "-o", os.path.join(folder, "mill"), os.path.join(HERE, "mill.c")]
-        subprocess.run(mill, check=True)
+        compile_c(HERE / "mill.c", f"{folder}/mill", "-O2", "-pthread")
         start = lambda: Mill(folder, args.seconds, args.flags or ["plain"])
-    ratios = {name: [] for name in watchers}
-    tails, rates, owns, lost, plain = ({name: [] for name in watchers} for _ in range(5))
+    pairs = {name: [] for name in watchers}
     for _ in range(args.pairs):
         for name, watcher in watchers.items():
-            without = run(start, folder, args.seconds, None)
-            watched = run(start, folder, args.seconds, watcher)
-            plain[name].append(without[0])
-            ratios[name].append(watched[0] / without[0])
-            tails[name].append(watched[1] / without[1])
-            rates[name].append(watched[2])
-            owns[name].append(100 * watched[3])
-            lost[name].append(watched[4])
+            pairs[name].append([run(start, folder, args.seconds, which) for which in (None, watcher)])
     if args.search:
-        search.process.terminate()
-        search.process.wait()
+        stop(search.process)
+    return pairs
+
+
+def main():
+    arguments = parser(__doc__)
+    arguments.add_argument("highwater", type=os.path.abspath)
+    arguments.add_argument("--pairs", type=int, default=10)
+    arguments.add_argument("--seconds", type=int, default=4)
+    arguments.add_argument("--offcputime", type=os.path.abspath)
+    arguments.add_argument("--perf", action="store_true")
+    arguments.add_argument("--only", help="of the watchers")
+    arguments.add_argument("--search", type=os.path.abspath)
+    arguments.add_argument("--rate", type=int, default=100)
+    arguments.add_argument("flags", nargs="*")
+    args = arguments.parse_intermixed_args()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        pairs = measured(args, folder, watchers_of(args))
     what = f"search at {args.rate} requests a second" if args.search else " ".join(args.flags or ["plain"])
-    with open("/proc/loadavg", encoding="ascii") as load:
-        print(f"load average {load.read().split()[0]}; {args.pairs} pairs of {args.seconds} s; {what}\n")
-    print("| watcher | switches a second | p50 without, us | p50 with/without: median (range) | p99 with/without | own, % of a core | lost |")
-    print("|---|---|---|---|---|---|---|")
-    spread = lambda values, digits: f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
-    for name in watchers:
-        print(f"| {name} | {statistics.median(rates[name]):.0f} | {statistics.median(plain[name]):.0f} | {spread(ratios[name], 3)} | "
-              f"{spread(tails[name], 2)} | {spread(owns[name], 2)} | {sum(lost[name])} |")
-    shutil.rmtree(folder, ignore_errors=True)
+    print(f"{load_average()}; {args.pairs} pairs of {args.seconds} s; {what}\n")
+    print_head("watcher", "switches a second", "p50 without, us", "p50 with/without: median (range)", "p99 with/without",
+               "own, % of a core", "lost")
+    for name, runs in pairs.items():
+        ratios = [[watched[at] / without[at] for without, watched in runs] for at in (0, 1)]
+        rates, owns, lost = ([watched[at] for _, watched in runs] for at in (2, 3, 4))
+        print_row(name, f"{statistics.median(rates):.0f}", f"{statistics.median(without[0] for without, _ in runs):.0f}",
+                  spread(ratios[0], 3), spread(ratios[1], 2), spread([100 * own for own in owns], 2), sum(lost))
 
 
 if __name__ == "__main__":

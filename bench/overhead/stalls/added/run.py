@@ -3,14 +3,15 @@
     bench/overhead/stalls/added/run.py target/debug/highwater
 Rounds alternate: alone, watched, alone, ... Prints medians.
 """
-import argparse
 import json
-import os
 import pathlib
 import statistics
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+from harness import compile_c, load_average, parser  # noqa: E402
 
 # Threads that wake each other across CPUs cost what the scheduler makes of it: ten times as much, or not.
 ONE_CPU = ["taskset", "-c", "0"]
@@ -35,23 +36,21 @@ def watched(highwater, program, work, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("highwater")
-    parser.add_argument("--rounds", type=int, default=5)
-    args = parser.parse_args()
+    arguments = parser(__doc__)
+    arguments.add_argument("highwater")
+    arguments.add_argument("--rounds", type=int, default=5)
+    args = arguments.parse_args()
     source = pathlib.Path(__file__).with_name("work.c")
     with tempfile.TemporaryDirectory() as folder:
-        program = os.path.join(folder, "work")
-        subprocess.run(["cc", "-O1", "-pthread", "-o", program, source], check=True)
-        print(f"load {os.getloadavg()[0]:.2f}; milliseconds of CPU time")
+        program = compile_c(source, f"{folder}/work", "-O1", "-pthread")
+        print(f"{load_average()}; milliseconds of CPU time")
         for name, work, options in ARMS:
             rounds = [(alone(program, work), *watched(args.highwater, program, work, options)) for _ in range(args.rounds)]
             without, under, said = (statistics.median(column) for column in zip(*rounds))
             times = [of[2] / max(of[1] - of[0], 1e-9) for of in rounds]
             print(f"{name}: alone {without:.1f}, watched {under:.1f}, difference {under - without:.1f}, "
                   f"stalls says {said:.1f} ({said / max(under - without, 1e-9):.2f} times; rounds "
-                  f"{min(times):.2f} to {max(times):.2f})")
-            sys.stdout.flush()
+                  f"{min(times):.2f} to {max(times):.2f})", flush=True)
 
 
 if __name__ == "__main__":

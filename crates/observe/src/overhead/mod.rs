@@ -11,7 +11,7 @@ use std::ops::AddAssign;
 use std::time::Duration;
 
 /// Share of the subject's CPU time (or of one core, where that is more) that observing it may take. An HTTP service
-/// that allocates some hundred times a request loses 3.7 % to the probe (bench/probe): at 2 % the probe would switch
+/// that allocates some hundred times a request loses 3.7 % to the probe (bench/overhead/probe): at 2 % the probe would switch
 /// itself off in the services that it is made for.
 pub const BUDGET_SHARE: f64 = 0.05;
 
