@@ -3,11 +3,11 @@
 
     bench/awake.py COMMAND [ARGUMENT...]
 
-A virtual machine's idle CPU goes back to the host, and whoever wakes on it waits until the host gives it back: where the
-host has other guests, milliseconds (bench/treasure/README.md has figures). Latencies of a server that rests between two
-requests are then the host's. One loop per CPU under SCHED_IDLE keeps them: it runs only where nothing else wants to, and
-gives way at once, in a control group that says so (root). Without root the loops are a group of the least weight, and a
-thread may wait for the end of a loop's slice, up to 5 ms: one in a thousand did.
+A virtual machine's idle CPU goes back to the host, and a thread that wakes on it waits until the host gives it back:
+where the host has other guests, milliseconds (bench/results/2026-11-22-treasure.md has figures). Latencies of a server
+that rests between two requests are then the host's. One loop per CPU under SCHED_IDLE keeps them: it runs only where
+nothing else is runnable, and yields at once, in a control group with cpu.idle (root). Without root the loops are a
+group of the least weight, and a thread may wait for the end of a loop's slice, up to 5 ms: one in a thousand did.
 """
 import os
 import signal
@@ -17,7 +17,7 @@ from pathlib import Path
 
 
 def idle_group():
-    """A control group whose members give way to everybody (cpu.idle), or None. The loops of one command share it."""
+    """A control group whose members give way to all others (cpu.idle), or None. The loops of one command share it."""
     for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/cpu"):
         group = Path(root) / f"awake-{os.getpid()}"
         try:

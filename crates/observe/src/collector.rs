@@ -43,7 +43,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         // The bar is 2 % of one core for 200 processes once a second; stat and status of 200
-        // processes take 0.3 to 0.4 %. bench/observe/README.md has what came out.
+        // processes take 0.3 to 0.4 %. bench/results/2026-11-22-observe.md has the figures.
         Options {
             share_tasks: 0.004,
             share_rollup: 0.004,

@@ -2,7 +2,7 @@
 //!
 //! Own parsers, because the procfs crate builds a map of strings per file: 24 us for a status where
 //! these few lines take 2 us, which for 200 processes is 5 ms of the 20 ms that a snapshot may cost
-//! (`bench/observe/README.md`).
+//! (`bench/results/2026-11-22-observe.md`).
 
 use thiserror::Error;
 

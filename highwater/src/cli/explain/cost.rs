@@ -75,7 +75,7 @@ pub fn overhead(
 }
 
 /// The difference in a program's CPU time, over what is said of it, was between these in bench/overhead/explain
-/// (bench/results/2026-11-25-harm.md). A program that computes between its calls hides a part of the counting; one
+/// (bench/results/2026-11-26-cost.md). A program that computes between its calls hides a part of the counting; one
 /// whose heap has grown old loses more of its caches than the trial's.
 const LEAST: f64 = 0.6;
 const MOST: f64 = 1.5;
