@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Adds every allocator of the catalogue from nothing, twice, and checks it: what works today.
 
     python3 bench/compare/allocators/catalogue.py --highwater target/release/highwater --jobs 2
@@ -102,10 +103,10 @@ def main():
     date = datetime.date.today().isoformat()
     head = (
         f"# The catalogue, added from nothing and checked, {date}\n\n"
-        f"{os.cpu_count()} processors, Linux {platform.release()}, glibc {platform.libc_ver()[1]}; {load_averages()} at the "
-        f"end, {args.jobs} at a time. *Add*: wall seconds from an empty cache. *Same bytes*: as another build of "
-        "the same recipe. *Check*: wall seconds. Probes that are not named found nothing; those that were not tried in "
-        "time are below the table.\n\n"
+        f"{os.cpu_count()} processors, Linux {platform.release()}, glibc {platform.libc_ver()[1]}; {load_averages()} "
+        f"at the end, {args.jobs} at a time. *Add*: wall seconds from an empty cache. *Same bytes*: as another build "
+        "of the same recipe. *Check*: wall seconds. Probes that are not named found nothing; those that were not tried "
+        "in time are below the table.\n\n"
         "| allocator | add s | from | same bytes | check s | defects found | deviations | stops |\n"
         "|---|--:|---|---|--:|---|---|---|\n"
     )

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Every allocator that is installed, each start next to one of glibc, over a few classic shapes.
 
     python3 bench/compare/allocators/run.py --highwater target/release/highwater --pairs 5
@@ -24,7 +25,7 @@ from harness import HIGHWATER, MIB, RESULTS, compile_c, load_averages, parser, p
 
 SHAPES = ["handoff", "larson", "survivors", "aligned", "big", "threads"]
 LIMIT_S = 20
-LEGEND = """`bench/compare/allocators/run.py`: every installed allocator over six programs of a fixed amount of work (`shapes.c`).
+LEGEND = """`bench/compare/allocators/run.py`: every installed allocator over six fixed amounts of work (`shapes.c`).
 
 | shape | what happens |
 |---|---|
@@ -36,8 +37,8 @@ LEGEND = """`bench/compare/allocators/run.py`: every installed allocator over si
 | threads | 64 threads, blocks of 16 to 256 bytes |
 
 *CPU x glibc*: user and system time of a start, divided by that of the glibc start beside it. *End RSS* is read right
-after everything was freed: an allocator that returns memory after seconds has not done so yet. These are small programs:
-read classes (half, same, twice, five times), not digits, and decide by an experiment with your service.
+after everything was freed: an allocator that returns memory after seconds has not done so yet. These are small
+programs: read classes (half, same, twice, five times), not digits, and decide by an experiment with your service.
 """
 # Tunings of glibc and jemalloc that people try first; jemalloc's with the version named.
 TUNED = [
@@ -194,7 +195,8 @@ def chart(table, found, path, title):
         for ratio in (0.25, 0.5, 1, 2, 4, 8, 16):
             x, colour = at(column, ratio), "#888" if ratio == 1 else "#e3e3e3"
             out.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{top - 6}" y2="{bottom}" stroke="{colour}"/>')
-            out.append(f'<text x="{x:.1f}" y="{top - 8}" text-anchor="middle" fill="#777" font-size="9">{ratio:g}</text>')
+            style = 'text-anchor="middle" fill="#777" font-size="9"'
+            out.append(f'<text x="{x:.1f}" y="{top - 8}" {style}>{ratio:g}</text>')
     for row, name in enumerate(names):
         y = top + high * row + high / 2
         out.append(f'<text x="{left - 12}" y="{y + 4:.1f}" text-anchor="end">{name}</text>')

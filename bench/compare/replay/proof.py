@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Predictions of `highwater replay --experiment`, checked by `highwater run` on programs that no interval was chosen on.
+"""Predictions of `highwater replay --experiment`, checked by `highwater run` on programs that no interval was
+chosen on.
 
     bench/compare/replay/proof.py --highwater target/release/highwater --work FOLDER [--only NAME,NAME]
 
@@ -100,8 +101,8 @@ def programs(work, highwater):
     text_lines(text, 14_000)
     sql.write_text(SQL.format(rounds="".join(ROUND.format(n=n, m=n % 3) for n in range(1, 9))))
     script = work / "edit.vim"
-    script.write_text("set nomore undolevels=20\nfor i in range(4)\n%s/word\\(\\d\\)/\\1word/g\n%s/\\(\\d\\)word/word\\1/g\n"
-                      "g/99/m0\nundo\nendfor\nqa!\n")
+    script.write_text("set nomore undolevels=20\nfor i in range(4)\n%s/word\\(\\d\\)/\\1word/g\n"
+                      "%s/\\(\\d\\)word/word\\1/g\ng/99/m0\nundo\nendfor\nqa!\n")
     objects = work / "objects"
     listed = subprocess.run(["git", "-C", str(ROOT), "rev-list", "--objects", "--all", "--max-count=500"],
                             capture_output=True, text=True, check=True).stdout

@@ -120,7 +120,8 @@ def table(name, result):
     print(f"### {name}\n")
     print(f"{recorded['events'] / 1e6:.2f} M events of {recorded['threads']} threads in "
           f"{recorded['length_ns'] / 1e9:.1f} s, {recorded['bytes_per_event']:.1f} bytes an event. "
-          f"Replay of {len(result['forecast']['arms'])} arms, three times each: {result['replay_s']:.0f} s. Exit code {result['exit']}. "
+          f"Replay of {len(result['forecast']['arms'])} arms, three times each: {result['replay_s']:.0f} s. "
+          f"Exit code {result['exit']}. "
           f"Load {result['load'][0]:.1f}.\n")
     if check:
         print(f"Self-check: {'trusted' if check['is_trusted'] else 'NOT trusted'}, off by "

@@ -16,7 +16,8 @@ def short(name):
 
 def own(stack):
     """Functions of the subject: those that are neither libc's, SQLite's nor of a library of Rust."""
-    foreign = re.compile(r"^_|::|sqlite3|syscall|Page|Payload|^fts5|^unix|closure|^do_call|^call|^catch|^drop|^try_|^start_thread|^clone")
+    foreign = re.compile(r"^_|::|sqlite3|syscall|Page|Payload|^fts5|^unix|closure|^do_call|^call|^catch|^drop|^try_"
+                         r"|^start_thread|^clone")
     names = [short(frame) for frame in stack]
     return [name for name in names if name and not foreign.search(name)][:FRAMES_MAX]
 
@@ -27,7 +28,8 @@ for row in found["findings"]:
     culprit = row["culprit"]
     period = f", every {row['period_ns'] / 1e9:.2f} s" if row["period_ns"] else ""
     print(
-        f"{row['cause']:15} {row['count']:5} stalls, {row['threads']:2} threads, longest {row['longest_ns'] / 1e6:7.1f} ms, "
+        f"{row['cause']:15} {row['count']:5} stalls, {row['threads']:2} threads, "
+        f"longest {row['longest_ns'] / 1e6:7.1f} ms, "
         f"total {row['total_ns'] / 1e6:9.1f} ms{period}{', inferred' if row['inferred'] else ''}"
     )
     print(f"    {culprit['thread']} in {short(culprit['function'] or '?')}: {short(culprit['doing'] or '?')}")

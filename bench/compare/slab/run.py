@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Measures the pools of subjects/fibre side by side, and prints Markdown tables.
 
     python3 bench/compare/slab/run.py                  every cell: about 25 minutes, 6 GiB of free memory
@@ -41,7 +42,8 @@ CELLS = {
 }
 ARMS = ["make", "syncpool", "row", "shared", "split"]
 # What the split arm must keep: peak / floor, median / floor.
-BARS = {"reused": (1.05, 1.05), "fresh": (1.10, 1.10), "mixed": (1.20, 1.10), "mixed-fresh": (1.20, 1.10), "one": (1.05, 1.05)}
+BARS = {"reused": (1.05, 1.05), "fresh": (1.10, 1.10), "mixed": (1.20, 1.10), "mixed-fresh": (1.20, 1.10),
+        "one": (1.05, 1.05)}
 IDLE_BAR = 1.05  # over the base, 14 s after the load
 CHURN_BAR = 8  # MiB a minute, grown and purged, one size
 LARGE = ["row", "split"]  # arms of the cell that needs 6 GiB with the frugal ones
@@ -62,7 +64,8 @@ def stage_peer(folder):
     for file in (pathlib.Path(source) / "fibre/internal/row").glob("*.go"):
         if not file.name.endswith("_test.go"):
             shutil.copyfile(file, row / file.name)
-    (row / "go.mod").write_text("module peer.example/row\n\ngo 1.25\n\nrequire github.com/klauspost/reedsolomon v1.14.2\n")
+    (row / "go.mod").write_text("module peer.example/row\n\ngo 1.25\n\n"
+                                "require github.com/klauspost/reedsolomon v1.14.2\n")
     return row
 
 
@@ -101,8 +104,8 @@ def table(name, arms, reports):
     what = CELLS[name][0]
     floor = statistics.median(r["floor_bytes"] for a in arms for r in reports[a]) / MIB
     print(f"\n### {what}\n\nFloor {floor:.0f} MiB.\n")
-    print_head("arm", "peak MiB", "peak / floor", "median / floor", "idle / base", "idle after s", "uploads", "MiB per CPU-s",
-               "GCs", "faults per upload", "grown and purged, MiB/min")
+    print_head("arm", "peak MiB", "peak / floor", "median / floor", "idle / base", "idle after s", "uploads",
+               "MiB per CPU-s", "GCs", "faults per upload", "grown and purged, MiB/min")
     for arm in arms:
         rs = reports[arm]
 
@@ -147,8 +150,9 @@ def bars(folder, seconds, wanted):
 
 def adversarial(folder, module, row):
     for pool in ("slab", "row", "sync.Pool"):
-        printed = run(["go", "test", "-mod=mod", f"-modfile={modfile(folder, module, row)}", "-run", "^TestAdversarial$",
-                       "-v", "-count", "1", "."], cwd=module, env=dict(os.environ, SLAB_BENCH_POOL=pool))
+        printed = run(["go", "test", "-mod=mod", f"-modfile={modfile(folder, module, row)}",
+                       "-run", "^TestAdversarial$", "-v", "-count", "1", "."],
+                      cwd=module, env=dict(os.environ, SLAB_BENCH_POOL=pool))
         print(next(line for line in printed.splitlines() if "adversarial" in line).split(": ", 1)[1], flush=True)
 
 

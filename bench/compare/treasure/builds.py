@@ -70,7 +70,8 @@ def main():
     arguments.add_argument("variants", nargs="*", metavar="VARIANT")
     arguments.add_argument("--jobs", type=int, default=2)
     options = arguments.parse_args()
-    print_head("variant", "clean s", "clean CPU s", "again s", "again CPU s", "binary MiB", "stripped MiB", "load average")
+    print_head("variant", "clean s", "clean CPU s", "again s", "again CPU s", "binary MiB", "stripped MiB",
+               "load average")
     for variant in options.variants or VARIANTS:
         measure(variant, options.jobs)
 

@@ -18,18 +18,19 @@ import time
 import urllib.request
 
 import run as treasure
-from harness import TARGET, parser, print_head, print_row
+from harness import QUIET, TARGET, parser, print_head, print_row
 
 VARIANTS = ["system", "jemalloc", "mimalloc2", "mimalloc3", "snmalloc", "rpmalloc"]
 # Names of functions that are the allocator's. Static ones of jemalloc have no prefix, so its modules are listed.
 OF = {
-    "system": r"^(_int_(malloc|free|realloc|memalign)|__?libc_(malloc|free|calloc|realloc|memalign)|malloc|free|cfree|calloc"
-              r"|realloc|aligned_alloc|tcache_|malloc_consolidate|unlink_chunk|sysmalloc|systrim|arena_get|alloc_perturb"
+    "system": r"^(_int_(malloc|free|realloc|memalign)|__?libc_(malloc|free|calloc|realloc|memalign)|malloc|free|cfree"
+              r"|calloc|realloc|aligned_alloc|tcache_|malloc_consolidate|unlink_chunk|sysmalloc|systrim|arena_get"
+              r"|alloc_perturb"
               r"|_mid_memalign|ptmalloc|grow_heap|shrink_heap|sbrk|__default_morecore|__lll_lock_wa(it|ke)_private)",
-    "jemalloc": r"(_rjem|^je_|^(arena|tcache|tsd|edata|extent|ehooks|eset|emap|rtree|base|bin|cache_bin|ckh|decay|pa|pac|hpa|hpdata|psset"
-                r"|sec|slab|sz|background_thread|malloc_|imalloc|iallocztm|ifree|isfree|isdalloct|je_|jemalloc|rallocx"
-                r"|sdallocx|mallocx|do_rallocx|large|prof|san|stats|ticker|witness|pages|os_pages|nstime|counter|thread_tcache"
-                r"|te_|thread_event|event)_)",
+    "jemalloc": r"(_rjem|^je_|^(arena|tcache|tsd|edata|extent|ehooks|eset|emap|rtree|base|bin|cache_bin|ckh|decay"
+                r"|pa|pac|hpa|hpdata|psset|sec|slab|sz|background_thread|malloc_|imalloc|iallocztm|ifree|isfree"
+                r"|isdalloct|je_|jemalloc|rallocx|sdallocx|mallocx|do_rallocx|large|prof|san|stats|ticker|witness|pages"
+                r"|os_pages|nstime|counter|thread_tcache|te_|thread_event|event)_)",
     "mimalloc2": r"^_?mi_|mi_",
     "mimalloc3": r"^_?mi_|mi_",
     "snmalloc": r"snmalloc|^sn_",
@@ -48,9 +49,10 @@ def perf(server, seconds, load):
     with tempfile.TemporaryDirectory() as folder:
         data = os.path.join(folder, "perf.data")
         time.sleep(3)
-        subprocess.run(["perf", "record", "-q", "-e", "cpu-clock", "-F", str(SAMPLES_HZ), "-p", str(server.process.pid), "-o", data,
-                        "--", "sleep", str(seconds)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        text = subprocess.run(["perf", "script", "-i", data, "-F", "ip,sym,dso"], check=True, capture_output=True, text=True).stdout
+        subprocess.run(["perf", "record", "-q", "-e", "cpu-clock", "-F", str(SAMPLES_HZ), "-p", str(server.process.pid),
+                        "-o", data, "--", "sleep", str(seconds)], check=True, **QUIET)
+        script = ["perf", "script", "-i", data, "-F", "ip,sym,dso"]
+        text = subprocess.run(script, check=True, capture_output=True, text=True).stdout
     counts = collections.Counter()
     for line in text.splitlines():
         found = re.match(r"\s*[0-9a-f]+ (.+) \((.*)\)$", line)
@@ -63,8 +65,7 @@ def perf(server, seconds, load):
 def start_load(server, options, seconds):
     command = [TARGET / "release/treasure-load", "--server", f"127.0.0.1:{server.port}", "--players", "200",
                "--rate", options.rate, "--duration", f"{seconds}s"]
-    return subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                            preexec_fn=server.place_load)
+    return subprocess.Popen([str(word) for word in command], preexec_fn=server.place_load, **QUIET)
 
 
 def shares(counts, variant):

@@ -6,14 +6,13 @@
     bench/compare/treasure/run.py late [--rate 100000]                         how late the load itself is
     bench/compare/treasure/run.py pauses                                       6 ms every 12 s, as the load sees them
     bench/compare/treasure/run.py rate [--step 60] [--limit-ms 15]             highest rate by bisection
-    bench/compare/treasure/run.py hostile                                      p99 with and without 1,000 bad messages a second
+    bench/compare/treasure/run.py hostile                                      p99 with 1,000 bad messages a second
 
 Build first: subjects/treasure/build NAME. Everything runs on 127.0.0.1 and in a temporary folder.
 
-On a shared machine, --first runs server and load ahead of all ordinary programs (SCHED_RR, needs root): what is measured
-is then the two of them, and not who else wanted the CPU. Steps are short, for the others wait meanwhile.
---apart gives the load half of the CPUs and the server the others, as if they were two machines: no send then waits for the
-server's slice (up to 2.8 ms).
+On a shared machine, --first runs server and load ahead of all ordinary programs (SCHED_RR, needs root), so that their
+run-queue waits are not measured. Steps are short, for the others wait meanwhile. --apart gives the load half of the
+CPUs and the server the others, as if they were two machines: no send then waits for the server's slice (up to 2.8 ms).
 """
 import json
 import os
@@ -92,7 +91,8 @@ def load(server, *more):
     before = stolen_and_wanted()
     figures = load_only(server, *more)
     stolen, wanted = (after - then for after, then in zip(stolen_and_wanted(), before))
-    print(f"  stolen by the host: {100 * stolen / max(1, wanted):.1f} % of {wanted / os.sysconf('SC_CLK_TCK'):.0f} CPU-seconds")
+    print(f"  stolen by the host: {100 * stolen / max(1, wanted):.1f} % of "
+          f"{wanted / os.sysconf('SC_CLK_TCK'):.0f} CPU-seconds")
     return figures
 
 
@@ -121,7 +121,8 @@ def idle(options):
     for coins in ("inline", "boxed"):
         with Server(options, "--coins", coins, "--snapshot", "1h", "--spray", "16") as server:
             before = server.memory_bytes()
-            done = load(server, "--sessions", options.sessions, "--cover", "--players", 1, "--rate", 10, "--duration", "3s")
+            done = load(server, "--sessions", options.sessions, "--cover", "--players", 1, "--rate", 10,
+                        "--duration", "3s")
             more = server.memory_bytes() - before
             print(f"{options.binary} {coins}: {options.sessions} sessions, each resumed and tapped once: "
                   f"{more / MIB:.0f} MiB more, {more / options.sessions:.1f} bytes each (wrong: {done['wrong']})")
@@ -133,17 +134,20 @@ def live(options):
         seen = []
         watch = threading.Timer(25, lambda: seen.append(server.memory_bytes()))
         watch.start()
-        done = load(server, "--players", options.players, "--rate", options.rate or 4000, "--ramp", "10s", "--duration", "30s")
+        done = load(server, "--players", options.players, "--rate", options.rate or 4000, "--ramp", "10s",
+                    "--duration", "30s")
         watch.cancel()
         more = seen[0] - before if seen else 0
         print(f"{options.net}: {options.players} live connections, {done['requests']} taps, {done['errors']} errors, "
-              f"{done['dropped']} dropped; {more / options.players:.0f} bytes a connection; {quantiles(done['latency_ns'])}")
+              f"{done['dropped']} dropped; {more / options.players:.0f} bytes a connection; "
+              f"{quantiles(done['latency_ns'])}")
 
 
 def late(options):
     with Server(options, "--spray", "1", "--coins", "inline") as server:
         rate = options.rate or 100_000
-        done = load(server, "--players", 500, "--threads", 2, "--rate", rate, "--even", "--ramp", "2s", "--duration", "15s")
+        done = load(server, "--players", 500, "--threads", 2, "--rate", rate, "--even", "--ramp", "2s",
+                    "--duration", "15s")
         print(f"{rate} taps/s: {done['requests']} answered, {done['errors']} errors, {done['dropped']} dropped")
         print(f"  sent late by: {quantiles(done['late_ns'])}, over 1 ms: {done['late_ns']['over_1ms']}")
         print(f"  latency: {quantiles(done['latency_ns'])}")
@@ -160,7 +164,8 @@ def pauses(options):
 def rate_holds(options, rate):
     with Server(options) as server:
         start, cpu = time.monotonic(), server.cpu_s()
-        done = load(server, "--players", 1000, "--threads", 2, "--rate", rate, "--ramp", "2s", "--duration", f"{options.step}s")
+        done = load(server, "--players", 1000, "--threads", 2, "--rate", rate, "--ramp", "2s",
+                    "--duration", f"{options.step}s")
         used = (server.cpu_s() - cpu) / (time.monotonic() - start)
     p99, sent_late = done["latency_ns"]["p99"], done["late_ns"]["over_1ms"]
     good = p99 <= options.limit_ms * 1e6 and done["errors"] == 0 and done["dropped"] == 0
@@ -220,9 +225,12 @@ def hostile(options):
                 if per_s:
                     until = time.monotonic() + 18
                     target = other if options.decoy else server
-                    threading.Thread(target=be_hostile, args=(target.port, per_s, until, placed(options, "hostile"))).start()
-                done = load(server, "--players", 200, "--rate", options.rate or 5000, "--ramp", "2s", "--duration", "20s")
-            print(f"{options.net}, {per_s} bad messages a second: {quantiles(done['latency_ns'])}, {done['errors']} errors", flush=True)
+                    sender = (target.port, per_s, until, placed(options, "hostile"))
+                    threading.Thread(target=be_hostile, args=sender).start()
+                done = load(server, "--players", 200, "--rate", options.rate or 5000, "--ramp", "2s",
+                            "--duration", "20s")
+            print(f"{options.net}, {per_s} bad messages a second: {quantiles(done['latency_ns'])}, "
+                  f"{done['errors']} errors", flush=True)
 
 
 def main():

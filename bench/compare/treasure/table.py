@@ -5,8 +5,8 @@
     bench/compare/treasure/builds.py > builds.md                 size, clean and incremental build time
     bench/compare/treasure/table.py runs/RUN [inside.md] [builds.md]
 
-The run gives latency, memory, allocations, pauses and CPU. A column of the others stays empty (-) for an arm whose binary
-is not in their tables: an arm under a preloaded allocator runs the plain binary, whose build says nothing of that allocator.
+The run gives latency, memory, allocations, pauses and CPU. A column of the others stays empty (-) for an arm whose
+binary is not in their tables: an arm under a preloaded allocator runs the plain binary, whose build has another one.
 """
 import json
 import re
@@ -20,8 +20,8 @@ from harness import HIGHWATER, MIB, print_head, print_row  # noqa: E402
 
 MISSING = "-"
 COLUMNS = ["arm", "p50 ms", "p99", "p99.9", "max", "RSS MiB [95 %]", "peak", "trend", "coins drawn/s",
-           "call ns mean / p99", "pauses >= 1 ms a minute", "CPU user + system %", "in the allocator %", "in its locks %",
-           "binary MiB", "clean build s", "incremental s"]
+           "call ns mean / p99", "pauses >= 1 ms a minute", "CPU user + system %", "in the allocator %",
+           "in its locks %", "binary MiB", "clean build s", "incremental s"]
 
 
 def report(run):
@@ -32,7 +32,7 @@ def report(run):
 
 
 def drawn_per_s(run, warmup_s):
-    """Payloads drawn a second and process, by arm: from the first snapshot after the warm-up to the last of each process."""
+    """Payloads drawn a second and process, by arm: from the first snapshot after the warm-up to each process's last."""
     base = sqlite3.connect(f"file:{Path(run) / 'run.db'}?mode=ro", uri=True)
     rows = base.execute("""
         select process.arm, min(sample.value), max(sample.value), min(sample.time), max(sample.time)

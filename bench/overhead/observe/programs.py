@@ -3,12 +3,11 @@
 
     sudo bench/overhead/observe/programs.py BEFORE AFTER [--rounds 7] [--seconds 6] [--only TEXT]
 
-BEFORE and AFTER are `highwater` programs. Each round attaches both, one after the other, to the same workloads, lets the
-kernel time the programs (kernel.bpf_stats_enabled), and takes nanoseconds a run of each program. Printed: medians, and
-the ratio after/before with the least and the most of the rounds.
+BEFORE and AFTER are `highwater` programs. Each round attaches both, one after the other, to the same workloads, lets
+the kernel time the programs (kernel.bpf_stats_enabled), and takes nanoseconds a run of each program. Printed: medians,
+and the ratio after/before with the least and the most of the rounds.
 """
 import glob
-import os
 import pathlib
 import statistics
 import subprocess

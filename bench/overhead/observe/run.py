@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """What a snapshot of 200 processes costs: highwater, psutil, process-exporter, on the same processes.
 
     python3 bench/overhead/observe/run.py [--exporter PATH]

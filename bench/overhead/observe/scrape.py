@@ -1,9 +1,10 @@
+#!/usr/bin/env python3
 """What a scrape of `highwater observe` costs, with 50 and with 500 processes.
 
     cargo build --release && python3 bench/overhead/observe/scrape.py [--rounds 60]
 
-Needs gcc. The processes are those of run.py (fleet.c). CPU is the kernel's own count for all threads of the endpoint, so
-waiting for a processor does not count; searches for new processes (once in ten seconds) are in it.
+Needs gcc. The processes are those of run.py (fleet.c). CPU is the kernel's own count for all threads of the endpoint,
+so run-queue waits do not count; searches for new processes (once in ten seconds) are in it.
 """
 
 import json
@@ -47,7 +48,8 @@ def measure(program, count, every, rounds):
             costs.append(100 * (cpu_s(endpoint.pid) - before))
         print(
             f"{count} processes, a scrape every {every:g} s: {spread(costs, '{:.1f}')} ms of CPU, "
-            f"{statistics.median(costs) / every / 10:.2f} % of a core; first snapshot {1000 * first:.0f} ms; answer after {statistics.median(walls):.1f} ms [to {max(walls):.1f}]; "
+            f"{statistics.median(costs) / every / 10:.2f} % of a core; first snapshot {1000 * first:.0f} ms; "
+            f"answer after {statistics.median(walls):.1f} ms [to {max(walls):.1f}]; "
             f"page {size / 1e6:.2f} MB; resident {status_bytes(endpoint.pid, 'VmRSS') / MIB:.1f} MiB"
         )
     finally:

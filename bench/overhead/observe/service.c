@@ -1,4 +1,4 @@
-// A service whose requests make 200 pairs of malloc and free each. RATE: requests a second, 0 as fast as it can; SECONDS.
+// A service whose requests make 200 pairs of malloc and free each. RATE: requests a second, 0 for no limit; SECONDS.
 // Prints: requests a second, and their latency in microseconds (median, 99 %, 99.9 %), from when each was due.
 #define _GNU_SOURCE
 #include <stdio.h>

@@ -3,11 +3,10 @@
 
     bench/overhead/observe/service.py [--rounds 3] [--seconds 12] [--highwater FILE]
 
-A row for each rate (as fast as it can, 1,000 and 5,000 requests a second of 200 pairs of malloc and free), the median of the
-rounds with the least and the most; with and without in turn. Build first: cargo build --release -p highwater
+A row for each rate (as fast as it can, 1,000 and 5,000 requests a second of 200 pairs of malloc and free), the median
+of the rounds with the least and the most; with and without in turn. Build first: cargo build --release -p highwater
 """
 import json
-import os
 import pathlib
 import statistics
 import subprocess

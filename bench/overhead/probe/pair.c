@@ -1,4 +1,4 @@
-// Nanoseconds of CPU per malloc and free, one thread: freed at once (lifo), and in random order over 32,768 live blocks.
+// CPU nanoseconds per malloc and free, one thread: freed at once (lifo), and in random order over 32,768 live blocks.
 // Prints "lifo_ns random_ns": the best of ROUNDS rounds of each, since everything but the program itself only adds.
 #include <stdint.h>
 #include <stdio.h>

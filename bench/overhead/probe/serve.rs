@@ -1,4 +1,4 @@
-//! A small HTTP server, as a subject of beside.py: what is asked is taken apart into maps of strings and answered in JSON.
+//! A small HTTP server, as a subject of beside.py: a request is parsed into maps of strings and answered in JSON.
 //! One thread per connection, the system's allocator; it remembers the last 50,000 answers.
 
 use std::collections::{HashMap, VecDeque};
@@ -31,7 +31,8 @@ fn serve(client: TcpStream, recent: &Recent) -> std::io::Result<()> {
     let mut input = BufReader::with_capacity(1 << 16, client);
     while let Some(request) = read(&mut input)? {
         let body = answer(&request);
-        write!(output, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}\n", body.len() + 1)?;
+        write!(output, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n")?;
+        write!(output, "Content-Length: {}\r\n\r\n{body}\n", body.len() + 1)?;
         remember(recent, body);
         if input.buffer().is_empty() {
             output.flush()?;

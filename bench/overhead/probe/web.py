@@ -4,10 +4,11 @@
     bench/overhead/probe/web.py [--arms NAME,...] [--sets N] [--rounds N] [--turn-s S] [--connections N]
         [--path PATH] [--cpus SERVER,CLIENT] [--seed N]
 
-Servers live side by side on one CPU: two as they are, one with the probe as it comes, which follows the load by
-itself. In each round, in random order, wrk keeps 32 connections of one of them busy for a turn from another CPU; a ratio
-is that of one server's turn to the first plain one's in the same round. The second plain server says what the method
-makes of no difference. Each set starts the servers anew; the interval (95 %) is of a bootstrap over sets.
+Servers run side by side on one CPU: two as they are, one with the probe as it comes, which follows the load by
+itself. In each round, in random order, wrk keeps 32 connections of one of them busy for a turn from another CPU; a
+ratio is that of one server's turn to the first plain one's in the same round. The second plain server shows what the
+method finds where there is no difference. Each set starts the servers again; the interval (95 %) is of a bootstrap
+over sets.
 """
 import os
 import pathlib

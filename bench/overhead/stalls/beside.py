@@ -3,7 +3,7 @@
 process under one load; each watched window is set against the mean of the two beside it.
 
 usage: beside.py HIGHWATER [--pairs N] [--seconds S] [--rate R] [--modes ebpf,rootless]
-Build first: subjects/search/build. Needs root. A client in ten is far away and waits for itself: the median is not its."""
+Build first: subjects/search/build. Needs root. A client in ten is far away and slow by itself: it is not the median."""
 
 import csv
 import json
@@ -108,14 +108,14 @@ def main():
         try:
             address = ready(f"{folder}/service")
             print(f"{args.pairs} pairs of windows of {args.seconds} s, {args.rate} requests a second\n")
-            print_head("watcher", "p50 without, us", "p50 with/without: median [95 %] (range)", "p99 with/without (range)",
-                       "own, % of a core", "lost", "load")
+            print_head("watcher", "p50 without, us", "p50 with/without: median [95 %] (range)",
+                       "p99 with/without (range)", "own, % of a core", "lost", "load")
             for mode in args.modes.split(","):
                 plain, ratios, tails, own, lost = measured(args, folder, mode, address, service.pid)
                 low, high = bootstrap(ratios)
                 print_row(mode, f"{plain:.0f}", f"{statistics.median(ratios):.3f} [{low:.3f} to {high:.3f}] "
-                          f"({min(ratios):.3f} to {max(ratios):.3f})", spread(tails), f"{statistics.median(own):.2f}", lost,
-                          f"{os.getloadavg()[0]:.1f}")
+                          f"({min(ratios):.3f} to {max(ratios):.3f})", spread(tails), f"{statistics.median(own):.2f}",
+                          lost, f"{os.getloadavg()[0]:.1f}")
         finally:
             stop(service, collector)
 

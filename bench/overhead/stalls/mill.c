@@ -1,6 +1,7 @@
-/* A server over epoll: one front thread takes what clients of another process send and hands it, through a queue, to a
- * pool that answers. One fault by flag: adaptive, helper, chain, purge, fsyncs, leader, faults, plain (with hogs or a quota from
- * outside). "fixed" is the same program mended. "threads=N", "every=MS", "hold=MS", "clients=N", "gap=US", "work=US" vary it. */
+/* A server over epoll: one front thread takes what clients of another process send and enqueues it for a pool that
+ * answers. One fault by flag: adaptive, helper, chain, purge, fsyncs, leader, faults, plain (with hogs or a quota from
+ * outside). "fixed" is the same program without a fault. "threads=N", "every=MS", "hold=MS", "clients=N", "gap=US" and
+ * "work=US" vary it. */
 #include "../../../highwater/tests/stalls/services/truth.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -248,7 +249,8 @@ static void front(double seconds) {
 static void prepare(void) {
     pthread_mutexattr_t adaptive;
     pthread_mutexattr_init(&adaptive);
-    pthread_mutexattr_settype(&adaptive, !strcmp(kind, "adaptive") ? PTHREAD_MUTEX_ADAPTIVE_NP : PTHREAD_MUTEX_ERRORCHECK);
+    int type = strcmp(kind, "adaptive") ? PTHREAD_MUTEX_ERRORCHECK : PTHREAD_MUTEX_ADAPTIVE_NP;
+    pthread_mutexattr_settype(&adaptive, type);
     pthread_mutex_init(&outer_lock, &adaptive);
     pthread_mutex_init(&inner_lock, NULL);
     char path[4096];

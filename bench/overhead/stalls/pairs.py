@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What watching costs a service, and the watcher: the median of a request without and with, in pairs, one after the other.
+"""What watching costs a service, and the watcher: the median request without and with a watch, in pairs, in turn.
 
 usage: pairs.py HIGHWATER [--pairs N] [--seconds S] [--offcputime FILE] [--perf] [--only NAME]
                 [--search FOLDER --rate N] [FLAG...]
-The service is mill.c (FLAGs: plain, clients=N, gap=US, work=US, threads=N), or that of subjects/search, built in FOLDER,
-with no fault and N requests a second (FLAGs: its own); needs root. Each watcher's run is set against the run without any
-just before it."""
+The service is mill.c (FLAGs: plain, clients=N, gap=US, work=US, threads=N), or that of subjects/search, built in
+FOLDER, with no fault and N requests a second (FLAGs: its own); needs root. Each watcher's run is set against the run
+without any just before it."""
 
 import csv
 import json
@@ -106,7 +106,8 @@ def watchers_of(args):
     if args.offcputime:
         watchers["offcputime"] = [args.offcputime, "-p", "{pid}", "{seconds}"]
     if args.perf:
-        watchers["perf sched record"] = ["perf", "sched", "record", "-o", "{folder}/perf.data", "--", "sleep", "{seconds}"]
+        watchers["perf sched record"] = ["perf", "sched", "record", "-o", "{folder}/perf.data",
+                                         "--", "sleep", "{seconds}"]
     return {args.only: watchers[args.only]} if args.only else watchers
 
 
@@ -144,13 +145,14 @@ def main():
         pairs = measured(args, folder, watchers_of(args))
     what = f"search at {args.rate} requests a second" if args.search else " ".join(args.flags or ["plain"])
     print(f"{load_average()}; {args.pairs} pairs of {args.seconds} s; {what}\n")
-    print_head("watcher", "switches a second", "p50 without, us", "p50 with/without: median (range)", "p99 with/without",
-               "own, % of a core", "lost")
+    print_head("watcher", "switches a second", "p50 without, us", "p50 with/without: median (range)",
+               "p99 with/without", "own, % of a core", "lost")
     for name, runs in pairs.items():
         ratios = [[watched[at] / without[at] for without, watched in runs] for at in (0, 1)]
         rates, owns, lost = ([watched[at] for _, watched in runs] for at in (2, 3, 4))
-        print_row(name, f"{statistics.median(rates):.0f}", f"{statistics.median(without[0] for without, _ in runs):.0f}",
-                  spread(ratios[0], 3), spread(ratios[1], 2), spread([100 * own for own in owns], 2), sum(lost))
+        plain = statistics.median(without[0] for without, _ in runs)
+        print_row(name, f"{statistics.median(rates):.0f}", f"{plain:.0f}", spread(ratios[0], 3), spread(ratios[1], 2),
+                  spread([100 * own for own in owns], 2), sum(lost))
 
 
 if __name__ == "__main__":

@@ -29,8 +29,8 @@ def alone(program, work):
 
 
 def watched(highwater, program, work, options):
-    words = [highwater, "stalls", "--json", "--budget", "100", *options, "--duration", "60s", "--", *ONE_CPU, program, *work]
-    run = subprocess.run(words, capture_output=True, text=True, check=True, timeout=300)
+    words = [highwater, "stalls", "--json", "--budget", "100", *options, "--duration", "60s", "--"]
+    run = subprocess.run([*words, *ONE_CPU, program, *work], capture_output=True, text=True, check=True, timeout=300)
     cpu_ms = float([line for line in run.stderr.split("\n") if line.isdigit()][-1]) / 1e6
     return cpu_ms, json.loads(run.stdout)["overhead"]["added_cpu_s"] * 1e3
 
@@ -45,7 +45,8 @@ def main():
         program = compile_c(source, f"{folder}/work", "-O1", "-pthread")
         print(f"{load_average()}; milliseconds of CPU time")
         for name, work, options in ARMS:
-            rounds = [(alone(program, work), *watched(args.highwater, program, work, options)) for _ in range(args.rounds)]
+            rounds = [(alone(program, work), *watched(args.highwater, program, work, options))
+                      for _ in range(args.rounds)]
             without, under, said = (statistics.median(column) for column in zip(*rounds))
             times = [of[2] / max(of[1] - of[0], 1e-9) for of in rounds]
             print(f"{name}: alone {without:.1f}, watched {under:.1f}, difference {under - without:.1f}, "
