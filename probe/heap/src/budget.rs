@@ -16,8 +16,8 @@ const HALVINGS_MAX: u32 = 8;
 /// Less than this in a window is nobody's trouble, whatever the share.
 const EXACT_NS_MIN: u64 = 2_000_000;
 /// Exact bytes may cost this share of the process's CPU time, parts per million. An eighth of what a server may lose at
-/// most: of a server that allocates seldom they were most of the probe's cost (0.9 of 1.75 %, bench/overhead/probe), and samples
-/// tell the bytes too.
+/// most: of a server that allocates rarely they were most of the probe's cost (0.9 of 1.75 %, by perf, 2026-11-24), and
+/// samples tell the bytes too.
 const EXACT_PPM: u64 = 2_500;
 
 /// What to do.

@@ -11,8 +11,8 @@ use std::ops::AddAssign;
 use std::time::Duration;
 
 /// Share of the subject's CPU time (or of one core, where that is more) that observing it may take. An HTTP service
-/// that allocates some hundred times a request loses 3.7 % to the probe (bench/overhead/probe): at 2 % the probe would switch
-/// itself off in the services that it is made for.
+/// that allocates some hundred times a request loses 3.7 % to the probe (bench/results/2026-11-26-cost.md): at 2 % the
+/// probe would switch itself off in the services that it is made for.
 pub const BUDGET_SHARE: f64 = 0.05;
 
 /// Most kernel memory that the observation of one process may take: rings, maps and programs of eBPF. The largest watch
