@@ -311,7 +311,7 @@ fn rule_of(label: Label, growth: f64, rules: &Rules) -> String {
     let share = (1_000.0 * growth).round() / 10.0 + 0.0;
     match label {
         Label::Growing => format!(
-            "unbounded growth adds {share:.1} % of the level over the window ({bar:.0} % or more is growing)"
+            "probably {bar:.0} % higher one more window ahead; unbounded growth adds {share:.1} % in this one"
         ),
         Label::Plateauing => "rose, and bends towards a bound within the window".to_owned(),
         Label::Sawtooth => {
@@ -319,7 +319,7 @@ fn rule_of(label: Label, growth: f64, rules: &Rules) -> String {
         }
         Label::Stepped => format!("shifts of level with a trend of {share:.1} % between them"),
         _ => format!(
-            "the trend adds {share:.1} % of the level over the window (growing from {bar:.0} %)"
+            "the trend adds {share:.1} % of the level; {bar:.0} % higher one more window ahead is not likely"
         ),
     }
 }
