@@ -43,7 +43,8 @@ use family::Member;
 use glibc::sampled::Sampled;
 use kernel::read_kernel_held;
 use linked::Linked;
-use linked::place::{Place, Process};
+use linked::mapped::Mapped;
+use linked::place::{On, Place, Process};
 use memory_managers::{MemoryManagers, Subject, read_managers};
 use observe::clock::read_ns;
 use observe::fact::library::Libraries;
@@ -109,11 +110,55 @@ pub enum Uprobes {
         /// The budget, of the process's CPU time or of a core.
         share: f64,
     },
-    On(Linked),
+    On(Box<Watch>),
     /// There is nothing to probe.
     NoFunctions,
     /// In the kernel's words.
     Refused(String),
+}
+
+/// What is watched of a process that does without the probe.
+pub struct Watch {
+    linked: Linked,
+    /// Who maps memory; `None`: the kernel cannot tell, or the probe does.
+    mapped: Option<Mapped>,
+    /// Code of a library that is nothing but an allocator.
+    library: Vec<(u64, u64)>,
+}
+
+impl Watch {
+    fn new(linked: Linked, mapped: Option<Mapped>, place: &Place, areas: &[Area]) -> Watch {
+        let at_base = areas.iter().find(|area| area.start == place.base);
+        let library = at_base.filter(|_| place.on == On::Library);
+        let of_library = |area: &&Area| library.is_some_and(|first| first.name == area.name);
+        let library = areas
+            .iter()
+            .filter(of_library)
+            .map(|area| (area.start, area.end));
+        Watch {
+            linked,
+            mapped,
+            library: library.collect(),
+        }
+    }
+
+    /// The account so far, as a probe would give it. `areas` were read at `since_ns` or later.
+    fn snapshot(&self, areas: &[Area], since_ns: u64) -> ProbeSnapshot {
+        let mut snapshot = self.linked.snapshot();
+        let in_library = |address: u64| {
+            let mut library = self.library.iter();
+            library.any(|&(start, end)| (start..end).contains(&address))
+        };
+        let is_allocators = |address| self.linked.is_allocators(address) || in_library(address);
+        if let Some(mapped) = &self.mapped {
+            if let Some(traps) = &mut snapshot.traps {
+                traps.places += mapped.places;
+                traps.kernel_bytes = traps.kernel_bytes.max(mapped.kernel_bytes);
+            }
+            mapped.add_to(&mut snapshot, (areas, since_ns), is_allocators);
+        }
+        snapshot
+    }
 }
 
 /// Reads one process again and again.
@@ -190,7 +235,7 @@ impl HeapReader {
                 Err(problem) => snapshot.probe_problem = Some(problem),
             }
         }
-        self.add_linked(&areas, &mut snapshot);
+        self.add_watched(&areas, &mut snapshot, begin_ns);
         let present = self.read_present(&areas);
         let mut status = Vec::new();
         let _ = self.folder.read("status", &mut status);
@@ -213,10 +258,12 @@ impl HeapReader {
         Ok(snapshot)
     }
 
-    /// Adds what uprobes tell of the allocator; puts them on where they are wanted.
-    fn add_linked(&mut self, areas: &[Area], snapshot: &mut HeapSnapshot) {
+    /// Adds what uprobes tell of the allocator, and the kernel of mappings; puts them on where they are wanted.
+    /// `areas` were read at `since_ns` or later.
+    fn add_watched(&mut self, areas: &[Area], snapshot: &mut HeapSnapshot, since_ns: u64) {
         if let Uprobes::Wanted { at_start, share } = self.uprobes {
-            let open = |place: &Place| Linked::open(self.member.pid as u32, place, at_start, share);
+            let pid = self.member.pid as u32;
+            let open = |place: &Place| Linked::open(pid, place, at_start, share);
             let process = Process {
                 path: &self.path,
                 folder: &self.folder,
@@ -226,16 +273,22 @@ impl HeapReader {
                 return;
             };
             // What the first does not have the second may; an error ends it.
-            let mut opened = places.iter().map(open);
-            let found = opened.find(|opened| !matches!(opened, Ok(None)));
-            self.uprobes = match found {
-                Some(Ok(Some(linked))) => Uprobes::On(linked),
-                Some(Err(error)) => Uprobes::Refused(error.to_string()),
-                _ => Uprobes::NoFunctions,
+            let mut opened = places
+                .iter()
+                .filter_map(|place| Some((open(place).transpose()?, place)));
+            self.uprobes = match opened.next() {
+                Some((Ok(linked), place)) => {
+                    let cost = linked.cost();
+                    let mapped = || Mapped::open(pid, &process.mapper(), share, cost).ok()?;
+                    let mapped = snapshot.probe.is_none().then(mapped).flatten();
+                    Uprobes::On(Box::new(Watch::new(linked, mapped, place, areas)))
+                }
+                Some((Err(error), _)) => Uprobes::Refused(error.to_string()),
+                None => Uprobes::NoFunctions,
             };
         }
-        if let Uprobes::On(linked) = &self.uprobes {
-            let own = linked.snapshot();
+        if let Uprobes::On(watch) = &self.uprobes {
+            let own = watch.snapshot(areas, since_ns);
             snapshot.probe = Some(match snapshot.probe.take() {
                 Some(probe) => probe::joined(probe, own),
                 None => own,
@@ -260,8 +313,8 @@ impl HeapReader {
             sampled.note(chunk);
         });
         let freed = sampled.freed(&walk, areas);
-        if let (Uprobes::On(linked), Some(probe)) = (&self.uprobes, attached) {
-            linked.forget(&freed, walk.complete);
+        if let (Uprobes::On(watch), Some(probe)) = (&self.uprobes, attached) {
+            watch.linked.forget(&freed, walk.complete);
             probe
                 .blocks
                 .retain(|block| !freed.contains_key(&block.address));

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use abi::{Anchor, PYTHON_CODE};
 
 use self::owned::{off_words, owned};
+use super::linked::mapped::Calls;
 use super::linked::traps::Traps;
 use observe::fact::memory::Memory;
 use symbols::frame::Frame;
@@ -146,6 +147,8 @@ pub struct ProbeSnapshot {
     pub unread_stacks: usize,
     /// Mappings that did not fit into its table: of what grows, the table shows the beginning only.
     pub regions_dropped: u64,
+    /// Where uprobes tell of mappings, and not the probe.
+    pub mapping_calls: Option<Calls>,
     /// It switched itself off over its budget, so many seconds after its start.
     pub over_budget_s: Option<f64>,
     pub pair_ps: u64,
@@ -283,6 +286,7 @@ pub(super) fn joined(a: ProbeSnapshot, b: ProbeSnapshot) -> ProbeSnapshot {
         unread_mappings: a.unread_mappings.saturating_add(b.unread_mappings),
         unread_stacks: a.unread_stacks.saturating_add(b.unread_stacks),
         regions_dropped: a.regions_dropped.max(b.regions_dropped),
+        mapping_calls: a.mapping_calls.or(b.mapping_calls),
         over_budget_s: a.over_budget_s.or(b.over_budget_s),
         pair_ps: a.pair_ps.max(b.pair_ps),
         slow_ns: a.slow_ns.saturating_add(b.slow_ns),

@@ -32,7 +32,8 @@ pub struct Range {
     pub area: u64,
     /// The probe, or glibc's headers, vouch for it.
     pub covered: bool,
-    /// Key of the stack that mapped it, when the program did so directly; else 0.
+    /// Key of the stack that mapped it, when the program did so directly, or started the thread whose stack it is;
+    /// else 0.
     pub mapped_by: u64,
 }
 
@@ -282,17 +283,22 @@ impl Evidence<'_> {
         let was = |range: &(u64, u64)| has_begun(range) || holds_all(range);
         let was_heap = !self.by_headers && remembered.heap.iter().any(was);
         let heap = sampled || was_heap || is_named_heap(&area.name);
-        let class = match stack_in(self.snapshot, area) {
+        let stack = stack_in(self.snapshot, area);
+        let class = match stack {
             Some(_) => Class::Stack,
             None if heap => Class::Heap,
             None => Class::Anonymous,
         };
+        let mut regions = self.snapshot.probe.iter().flat_map(|probe| &probe.regions);
+        let maker = stack.and_then(|stack| {
+            regions.find(|region| (region.start..region.end).contains(&stack.proof))
+        });
         Claim {
             start: area.start,
             end: area.end,
             class,
             covered: sampled || (was_heap && self.snapshot.probe.is_some()),
-            mapped_by: 0,
+            mapped_by: maker.map_or(0, |region| region.stack),
             rank: 3,
         }
     }

@@ -32,7 +32,7 @@ pub struct Moment {
     pub allocated_bytes: Option<u64>,
     pub outstanding: ByStack,
     /// Resident bytes of the program's own mappings, by the stack that made them.
-    pub mapped: BTreeMap<u64, f64>,
+    pub mapped: BTreeMap<(Class, u64), f64>,
     /// Resident bytes of each mapped file and shared object.
     pub files: BTreeMap<String, f64>,
     pub threads: usize,
@@ -306,12 +306,13 @@ impl History {
             .collect()
     }
 
-    /// Growth of the program's own mappings by the stack that made them. Exact: no samples.
-    pub fn mapping_sites(&self, window: Window) -> Vec<SiteGrowth> {
+    /// Growth of the program's own mappings of one class by the stack that made them: of thread stacks, that started the
+    /// threads. Exact: no samples.
+    pub fn mapping_sites(&self, window: Window, class: Class) -> Vec<SiteGrowth> {
         let (before, after) = (&self.moments[window.from], &self.moments[window.to]);
-        let stacks = after.mapped.iter();
+        let stacks = after.mapped.iter().filter(|((of, _), _)| *of == class);
         stacks
-            .map(|(&stack, &bytes)| SiteGrowth {
+            .map(|(key @ &(_, stack), &bytes)| SiteGrowth {
                 stack,
                 now: Outstanding {
                     bytes,
@@ -321,7 +322,7 @@ impl History {
                     squares: 0.0,
                     samples: 1000,
                 },
-                grown_bytes: bytes - before.mapped.get(&stack).copied().unwrap_or(0.0),
+                grown_bytes: bytes - before.mapped.get(key).copied().unwrap_or(0.0),
                 ..SiteGrowth::default()
             })
             .collect()
@@ -346,13 +347,11 @@ impl History {
     }
 }
 
-fn mapped(ranges: &[Range]) -> BTreeMap<u64, f64> {
+fn mapped(ranges: &[Range]) -> BTreeMap<(Class, u64), f64> {
     let mut sums = BTreeMap::new();
-    for range in ranges
-        .iter()
-        .filter(|r| r.class == Class::Anonymous && r.mapped_by != 0)
-    {
-        *sums.entry(range.mapped_by).or_default() += range.rss_bytes as f64;
+    let is_own = |range: &&Range| matches!(range.class, Class::Anonymous | Class::Stack);
+    for range in ranges.iter().filter(|r| is_own(r) && r.mapped_by != 0) {
+        *sums.entry((range.class, range.mapped_by)).or_default() += range.rss_bytes as f64;
     }
     sums
 }

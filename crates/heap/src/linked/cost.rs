@@ -3,6 +3,7 @@
 use std::io;
 
 use super::functions::{Function, Role};
+use super::layout::ROOM;
 use super::pace::Cost;
 use super::{MEAN_MAX, attach};
 use bpf::python::{FRAMES, Made};
@@ -83,7 +84,12 @@ pub fn measure_cost(walks: bool) -> io::Result<Cost> {
 /// Of a function that frees: one hit a call.
 fn hit_ns_of(probed: Probed) -> io::Result<f64> {
     let plain_ns = calls_ns(probed);
-    let _attached = attach(&Target::own()?, &[own_function(probed, TAKE)?], &|| None)?;
+    let _attached = attach(
+        &Target::own()?,
+        &[own_function(probed, TAKE)?],
+        ROOM,
+        &|| None,
+    )?;
     Ok(each(calls_ns(probed), plain_ns))
 }
 
@@ -91,7 +97,12 @@ fn hit_ns_of(probed: Probed) -> io::Result<f64> {
 fn sample_ns(walks: bool) -> io::Result<f64> {
     let made = Made::deep(FRAMES as u64);
     let python = || made.interpreter().ok().filter(|_| walks);
-    let probed = attach(&Target::own()?, &[own_function(emulated, GIVE)?], &python)?;
+    let probed = attach(
+        &Target::own()?,
+        &[own_function(emulated, GIVE)?],
+        ROOM,
+        &python,
+    )?;
     let maps = &probed.maps;
     // Every byte is a sample; then none is, for what a CPU drew last goes on until it is reached.
     maps.mean.write(0, 0);

@@ -201,19 +201,49 @@ fn is_operator(name: &str, start: &str) -> bool {
     })
 }
 
+/// The C library's that map memory.
+const MAPPERS: [(&str, Role); 4] = [
+    ("mmap", Role::Give { bytes: 1 }),
+    ("mmap64", Role::Give { bytes: 1 }),
+    ("__mmap", Role::Give { bytes: 1 }),
+    ("mremap", again(0, 2)),
+];
+
+/// A file's functions that map memory; see [`read_functions`].
+///
+/// # Errors
+/// As there.
+pub fn read_mappers(exe: &File, base: u64) -> io::Result<Vec<Function>> {
+    let role_of = |name: &str| {
+        let known = MAPPERS.iter().find(|(known, _)| *known == name);
+        known.map(|(_, role)| (*role, false))
+    };
+    read_by_names(exe, base, &role_of)
+}
+
 /// The program's functions that allocate and free; none where it has no symbols, or its allocator is a library's.
 /// `base`: where it is mapped, of a program that may be anywhere.
 ///
 /// # Errors
 /// The file cannot be read as a program.
 pub fn read_functions(exe: &File, base: u64) -> io::Result<Vec<Function>> {
+    let role_of = |name: &str| role_of(name).or_else(|| role_of_part(name));
+    let functions = read_by_names(exe, base, &role_of)?;
+    let is_whole = functions.iter().any(Function::gives) && !functions.iter().all(Function::gives);
+    Ok(if is_whole { functions } else { Vec::new() })
+}
+
+/// What a function of a name does, and whether it is an operator of C++.
+type Roles<'a> = &'a dyn Fn(&str) -> Option<(Role, bool)>;
+
+fn read_by_names(exe: &File, base: u64, role_of: Roles<'_>) -> io::Result<Vec<Function>> {
     let cache = ReadCache::new(exe);
     let file = object::File::parse(&cache).map_err(io::Error::other)?;
     let bias = match file.kind() {
         ObjectKind::Dynamic => base,
         _ => 0,
     };
-    let named = named(&file);
+    let named = named(&file, role_of);
     let frees = named.iter().filter(|(_, (function, _))| !function.gives());
     let frees: BTreeSet<u64> = frees.map(|(address, _)| *address).collect();
     let text = FileText::new(exe, &file, frees);
@@ -243,8 +273,7 @@ pub fn read_functions(exe: &File, base: u64) -> io::Result<Vec<Function>> {
         function.code = function.code.start + bias..function.code.end + bias;
         functions.push(function);
     }
-    let is_whole = functions.iter().any(Function::gives) && !functions.iter().all(Function::gives);
-    Ok(if is_whole { functions } else { Vec::new() })
+    Ok(functions)
 }
 
 /// In the file.
@@ -261,13 +290,15 @@ fn exits_of(text: &FileText<'_>, function: &Function) -> Vec<Exit> {
 }
 
 /// By address, with whether it is an operator.
-fn named<'a>(file: &object::File<'a, &'a ReadCache<&File>>) -> BTreeMap<u64, (Function, bool)> {
+fn named<'a>(
+    file: &object::File<'a, &'a ReadCache<&File>>,
+    role_of: Roles<'_>,
+) -> BTreeMap<u64, (Function, bool)> {
     let mut found = BTreeMap::new();
     for symbol in file.symbols().chain(file.dynamic_symbols()) {
         let is_code = symbol.kind() == SymbolKind::Text && symbol.is_definition();
         let name = symbol.name().unwrap_or_default();
-        let known = role_of(name).or_else(|| role_of_part(name));
-        let known = known.filter(|_| is_code);
+        let known = role_of(name).filter(|_| is_code);
         let Some((role, is_operator)) = known else {
             continue;
         };

@@ -133,11 +133,32 @@ pub struct Maps {
     pub python: Option<Walks>,
 }
 
+/// How much the maps hold.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    /// Live samples.
+    pub live: u32,
+    /// Threads with a sampled call at a time.
+    pub calls: u32,
+    pub ring_bytes: u32,
+}
+
+/// For an allocator.
+pub const ROOM: Room = Room {
+    live: LIVE_MAX,
+    calls: CALLS_MAX,
+    ring_bytes: RING_BYTES,
+};
+
 /// The object of an allocator with these functions, and its maps.
 ///
 /// # Errors
 /// No right.
-pub fn open(functions: &[Function], python: Option<Interpreter>) -> io::Result<(Object, Maps)> {
+pub fn open(
+    functions: &[Function],
+    room: Room,
+    python: Option<Interpreter>,
+) -> io::Result<(Object, Maps)> {
     let mut object = Object::parse(object::heap())?;
     object.set("FUNCTIONS", functions.len() as u32);
     object.set("RETURNS_BY_STACK", regs::RETURNS_BY_STACK);
@@ -157,9 +178,9 @@ pub fn open(functions: &[Function], python: Option<Interpreter>) -> io::Result<(
         cpus: PerCpu::create(&mut object, "cpus")?,
         mean: Array::create(&mut object, "mean")?,
         sampling: Array::create(&mut object, "sampling")?,
-        calls: Hash::create(&mut object, "calls", CALLS_MAX)?,
-        live: Hash::create(&mut object, "live", LIVE_MAX)?,
-        ring: Ring::create(&mut object, "ring", RING_BYTES)?,
+        calls: Hash::create(&mut object, "calls", room.calls)?,
+        live: Hash::create(&mut object, "live", room.live)?,
+        ring: Ring::create(&mut object, "ring", room.ring_bytes)?,
         lost: Array::create(&mut object, "lost")?,
         python: Walks::prepare(&mut object, python)?,
     };

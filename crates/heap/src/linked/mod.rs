@@ -8,15 +8,18 @@ mod attach;
 mod cost;
 pub mod functions;
 mod layout;
+pub mod mapped;
 pub mod pace;
 pub mod place;
 mod python;
+mod regions;
 mod table;
 pub mod traps;
 mod watcher;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -27,7 +30,8 @@ use rustix::time::ClockId;
 use attach::{Attached, Programs};
 use cost::measure_cost;
 use functions::{Function, read_functions};
-use layout::{LIVE_MAX, Maps};
+use layout::{LIVE_MAX, Maps, ROOM, Room};
+use pace::Cost;
 use place::{On, Place};
 use table::Table;
 use traps::Traps;
@@ -59,6 +63,8 @@ pub struct Linked {
     shared: Arc<Shared>,
     /// A function of the library's; 0 where the functions are the program's.
     answers: u64,
+    /// Code of the allocator.
+    code: Vec<Range<u64>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -98,7 +104,7 @@ impl Linked {
         bpf::uprobes::prepare()?;
         let python = || Interpreter::of(pid);
         let cost = measure_cost(python().is_some())?;
-        let probed = attach(&target, &functions, &python)?;
+        let probed = attach(&target, &functions, ROOM, &python)?;
         let kernel_bytes = fdinfo::kernel_bytes();
         if kernel_bytes > KERNEL_BYTES_MAX {
             let most = KERNEL_BYTES_MAX >> 20;
@@ -118,6 +124,7 @@ impl Linked {
             sees_frees: true,
             ..Traps::default()
         };
+        *lock(&shared.traps) = traps;
         let mut watcher = Watcher::new(target, probed, (traps, share), shared.clone());
         let thread = std::thread::Builder::new().name("uprobes".into());
         let thread = thread.spawn(move || watcher.run())?;
@@ -127,8 +134,22 @@ impl Linked {
         Ok(Some(Linked {
             shared,
             answers: of_library.map_or(0, |function| function.code.start),
+            code: functions
+                .iter()
+                .map(|function| function.code.clone())
+                .collect(),
             thread: Some(thread),
         }))
+    }
+
+    /// Whether an address is in one of the allocator's functions that are probed.
+    pub fn is_allocators(&self, address: u64) -> bool {
+        self.code.iter().any(|code| code.contains(&address))
+    }
+
+    /// What a hit costs on this machine.
+    pub fn cost(&self) -> Cost {
+        lock(&self.shared.traps).cost
     }
 
     /// Takes out blocks that are free by now though nobody saw it: address, and when it was sampled. `is_walked`: it is
@@ -187,9 +208,10 @@ impl Probed {
         target: &Target,
         functions: &[Function],
         way: Way,
+        room: Room,
         python: Option<Interpreter>,
     ) -> io::Result<Probed> {
-        let (object, maps) = layout::open(functions, python)?;
+        let (object, maps) = layout::open(functions, room, python)?;
         maps.mean.write(0, MEAN_FIRST);
         maps.sampling.write(0, 1);
         let programs = Programs::load(&object, functions, way)?;
@@ -212,10 +234,11 @@ impl Probed {
 fn attach(
     target: &Target,
     functions: &[Function],
+    room: Room,
     python: &dyn Fn() -> Option<Interpreter>,
 ) -> io::Result<Probed> {
-    Probed::attach(target, functions, Way::Multi, python())
-        .or_else(|_| Probed::attach(target, functions, Way::Events, python()))
+    Probed::attach(target, functions, Way::Multi, room, python())
+        .or_else(|_| Probed::attach(target, functions, Way::Events, room, python()))
 }
 
 /// Entries, and exits, of which functions may share some.

@@ -65,6 +65,19 @@ impl Process<'_> {
         )
     }
 
+    /// The C library, or the program where it is linked in: what maps memory.
+    pub fn mapper(&self) -> Place {
+        let is_libc = |area: &&Area| area.inode != 0 && is_libc(path_of(area));
+        let Some(area) = self.areas.iter().find(is_libc) else {
+            return self.program();
+        };
+        Place {
+            file: self.file_of(area),
+            base: area.start,
+            on: On::Library,
+        }
+    }
+
     fn program(&self) -> Place {
         let file = self.path.join("exe");
         let exe = std::fs::read_link(&file).unwrap_or_default();
@@ -119,6 +132,11 @@ impl Process<'_> {
                 .join(path_of(area).trim_start_matches('/')),
         }
     }
+}
+
+fn is_libc(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    is_glibc(path) || name.starts_with("ld-musl-") || name.starts_with("libc.musl-")
 }
 
 fn path_of(area: &Area) -> &str {

@@ -379,7 +379,7 @@ fn cores(pid: u32) -> f64 {
 
 /// Return addresses, the first within the allocator's function. The walk gives where it is, and of the calls further
 /// out the byte before their return addresses.
-fn returns(function: u64, frames: &[u64]) -> Vec<u64> {
+pub(super) fn returns(function: u64, frames: &[u64]) -> Vec<u64> {
     let first = frames.first().copied();
     let returned = |address: &u64| match is_managed(*address) {
         true => *address,

@@ -52,6 +52,7 @@ pub fn owned(start: u64, snapshot: &Snapshot<'_>) -> ProbeSnapshot {
         unread_mappings: 0,
         unread_stacks,
         regions_dropped: counters.regions_dropped,
+        mapping_calls: None,
         over_budget_s: off
             .filter(|_| header.off_reason == off_reason::BUDGET)
             .map(|_| header.state_since_ns.saturating_sub(header.started_ns) as f64 / 1e9),

@@ -33,6 +33,11 @@ pub fn text(explained: &Explained) -> String {
     };
     sites(title, &explained.case.sites, &mut out);
     sites("sites of mappings", &explained.case.mapping_sites, &mut out);
+    sites(
+        "who started threads, by growth of their stacks",
+        &explained.case.stack_sites,
+        &mut out,
+    );
     classes(&explained.case.classes, &mut out);
     if let Some(managed) = &explained.case.managed {
         super::managed::text(managed, &mut out);

@@ -292,9 +292,8 @@ fn anonymous(case: &Case, growth: &Growth, growing: &[(Group, Growth)]) -> Cause
         Owner::Linked(name) => blind_linked(case, name, &rate),
         Owner::Program => {
             let site = case.mapping_sites.first();
-            let name = site.map_or_else(String::new, |site| format!(" at {}", heap::named(site)));
-            let sentence =
-                format!("mappings that the program asks for itself grow by {rate}{name}");
+            let name = site.map_or_else(String::new, |site| format!(" at {}", heap::placed(site)));
+            let sentence = format!("memory that the program maps itself grows by {rate}{name}");
             let next = "unmap what is not needed any more, or give it back with \
                 madvise(MADV_DONTNEED); another allocator cannot help";
             verdict(Cause::Mapping, 0.9, sentence, next)
@@ -392,7 +391,15 @@ fn stacks(case: &Case, growth: &Growth) -> CauseVerdict {
         "; the number of threads is the same, so they go deeper, or ended ones were never joined"
             .into()
     };
-    let sentence = format!("stacks of threads grow by {}{threads}", rate(growth));
+    let starts_most = |site: &&memory::rank::Site| site.share_of_growth > MOST;
+    let started = case.stack_sites.first().filter(starts_most);
+    let started = started.map_or_else(String::new, |site| {
+        format!("; most were started by {}", heap::placed(site))
+    });
+    let sentence = format!(
+        "stacks of threads grow by {}{threads}{started}",
+        rate(growth)
+    );
     let next = "look at who starts threads and who joins them (pstack, /proc/PID/task); a pool, or \
         pthread_detach, bounds them";
     verdict(Cause::Stacks, 0.9, sentence, next)

@@ -203,6 +203,8 @@ pub struct Case {
     pub sites: Vec<Site>,
     /// Of the mappings that the program made.
     pub mapping_sites: Vec<Site>,
+    /// Who started the threads whose stacks grew, most first.
+    pub stack_sites: Vec<Site>,
     /// Classes whose objects become more in glibc's heap, those first that grew by most.
     pub classes: Vec<Class>,
     /// What grows inside the heap of a managed runtime, where that could be read.

@@ -13,6 +13,7 @@ use super::notes::notes;
 use super::sight::{allocators, no_uprobes, sight, unseen};
 use super::tracked::Tracked;
 use memory::account::Part;
+use memory::areas::Class;
 use memory::blame::{Shared, shared_with_others};
 use memory::brief::brief;
 use memory::growth::{Growth, SAMPLES_MIN};
@@ -86,6 +87,7 @@ pub fn verdict_of(tracked: &Tracked) -> Option<(CauseVerdict, Option<String>)> {
     let sites = match verdict.cause {
         Cause::Leak | Cause::Filling => &case.sites[..],
         Cause::Mapping => &case.mapping_sites,
+        Cause::Stacks => &case.stack_sites,
         _ => &[],
     };
     let place = sites.first().map(|site| brief(&site.name()));
@@ -158,6 +160,9 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         .get(&Part::AnonymousMappings)
         .map_or(0.0, |growth| growth.bytes);
     let (mapping_sites, owner) = mappings(tracked, window, anonymous);
+    let stacks_grown = growth
+        .get(&Part::ThreadStacks)
+        .map_or(0.0, |growth| growth.bytes);
     let uncounted = history.uncounted_growth().filter(|growth| growth.still);
     Case {
         observed_s: moments
@@ -189,6 +194,7 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         traps,
         no_uprobes: no_uprobes(tracked),
         mapping_sites,
+        stack_sites: thread_starts(tracked, window, stacks_grown),
         managed: tracked.managed.clone(),
         classes: history.growing_classes(|table| tracked.class(table)),
         account,
@@ -205,7 +211,7 @@ fn lasting_of(tracked: &Tracked, window: Window) -> Option<Growth> {
 fn mappings(tracked: &Tracked, window: Window, anonymous: f64) -> (Vec<Site>, Owner) {
     let probe = tracked.snapshot.probe.as_ref();
     let is_full = probe.is_some_and(|probe| probe.regions_dropped > 0);
-    let growths = tracked.history.mapping_sites(window);
+    let growths = tracked.history.mapping_sites(window, Class::Anonymous);
     let known: f64 = growths.iter().map(|site| site.grown_bytes.max(0.0)).sum();
     let named = Named {
         frames: Some(&tracked.frames),
@@ -224,6 +230,16 @@ fn mappings(tracked: &Tracked, window: Window, anonymous: f64) -> (Vec<Site>, Ow
     let raw = raw.map_or(&[][..], Vec::as_slice);
     let owner = owner(top, raw, known_share, &unseen(tracked));
     (sites, owner)
+}
+
+/// Who started the threads whose stacks grew by so much in all.
+fn thread_starts(tracked: &Tracked, window: Window, grown: f64) -> Vec<Site> {
+    let growths = tracked.history.mapping_sites(window, Class::Stack);
+    let named = Named {
+        frames: Some(&tracked.frames),
+        ..Named::default()
+    };
+    rank(&growths, &named, grown)
 }
 
 fn stacks(tracked: &Tracked, window: Window) -> Vec<StackBytes> {

@@ -5,6 +5,7 @@ use super::spent::Seen;
 use super::tracked::Tracked;
 use bpf::fdinfo;
 use bpf::uprobes::changes;
+use heap::linked::mapped::Calls;
 use heap::linked::traps::Traps;
 use observe::overhead::pair::PairCost;
 use observe::overhead::{Basis, Item, Overhead, StopCause, Stopped, own};
@@ -49,6 +50,7 @@ pub fn overhead(
     }
     let traps = probe.and_then(|probe| probe.traps);
     items.extend(traps.as_ref().map(uprobes));
+    items.extend(probe.and_then(|probe| probe.mapping_calls).map(mappings));
     let mut overhead = Overhead {
         observed_s,
         subject_cpu_s: spent.cpu_s,
@@ -122,6 +124,18 @@ fn uprobes(traps: &Traps) -> Item {
             traps.hit_ns(),
             traps.cost.sample_ns / 1e3
         ),
+    }
+}
+
+fn mappings(calls: Calls) -> Item {
+    Item {
+        name: "mappings",
+        cpu_s: calls.cpu_s,
+        cpu_s_between: None,
+        basis: Basis::Estimated,
+        events: calls.seen,
+        of: "calls of mmap and mremap",
+        how: "by uprobes; what a hit takes, as above".into(),
     }
 }
 

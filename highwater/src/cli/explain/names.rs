@@ -64,8 +64,8 @@ impl Tracked {
             let before = first.outstanding.get(stack).map_or(0.0, |sum| sum.bytes);
             (now.bytes - before, now.bytes, *stack)
         });
-        let mapped = last.mapped.iter().map(|(stack, now)| {
-            let before = first.mapped.get(stack).copied().unwrap_or(0.0);
+        let mapped = last.mapped.iter().map(|(key @ (_, stack), now)| {
+            let before = first.mapped.get(key).copied().unwrap_or(0.0);
             (now - before, *now, *stack)
         });
         heap.chain(mapped).collect()
