@@ -59,6 +59,35 @@ fn a_cache_that_was_full_before_is_flat_though_its_old_blocks_were_never_seen() 
     assert_eq!(cause(&json), "flat", "{json:#}");
 }
 
+#[test]
+fn who_maps_memory_in_a_process_that_runs_is_named() {
+    let Some(json) = attached("mapping", 1, "10s") else {
+        return;
+    };
+    let sentence = json["verdict"]["sentence"].as_str().unwrap();
+    assert_eq!(
+        (cause(&json), top_function(&json)),
+        ("mapping", "open_window"),
+        "{json:#}"
+    );
+    assert!(sentence.contains("open_window"), "{sentence}");
+    let items = json["overhead"]["items"].to_string();
+    assert!(items.contains("calls of mmap and mremap"), "{items}");
+}
+
+#[test]
+fn who_starts_threads_in_a_process_that_runs_is_named() {
+    let Some(json) = attached("stacks", 1, "15s") else {
+        return;
+    };
+    let sentence = json["verdict"]["sentence"].as_str().unwrap();
+    assert_eq!(cause(&json), "stacks", "{json:#}");
+    assert!(
+        sentence.contains("most were started by stacks"),
+        "{sentence}"
+    );
+}
+
 /// The peak is over before anybody looks: that most of RSS is free heap is to be seen all the same.
 #[test]
 fn what_a_peak_left_is_retention_though_it_was_not_seen() {

@@ -73,8 +73,8 @@ pub struct Mapped {
 }
 
 impl Mapped {
-    /// Probes mmap and mremap of a file of `pid`. `None`: it has none by these names. `share`: the budget of all probes,
-    /// of the process's CPU time or of a core; `cost`: what a hit takes.
+    /// Probes mmap and mremap of a file of `pid`. `None`: it has none by these names. `share`: the budget of all
+    /// probes, of the process's CPU time or of a core; `cost`: what a hit takes.
     ///
     /// # Errors
     /// No right, or a kernel that cannot.

@@ -26,6 +26,7 @@ fn calls_are_counted_alike_on_old_kernels_and_new() {
             &Target::own().unwrap(),
             &[own_function(emulated, GIVE).unwrap()],
             way,
+            ROOM,
             None,
         );
         if way == Way::Multi && probed.is_err() {
@@ -83,7 +84,7 @@ fn each_function_is_read_where_its_argument_is() {
         mut maps,
         allocations,
         ..
-    } = attach(&Target::own().unwrap(), &functions, &|| None).unwrap();
+    } = attach(&Target::own().unwrap(), &functions, ROOM, &|| None).unwrap();
     maps.mean.write(0, 0);
     let called: Vec<u64> = (1..=20)
         .flat_map(|n| [emulated(n), moved(100 + n)])
@@ -115,7 +116,7 @@ fn the_kernel_takes_the_programs_of_every_role() {
         return;
     }
     let mut function = own_function(emulated, GIVE).unwrap();
-    let (mut object, _maps) = layout::open(std::slice::from_ref(&function), None).unwrap();
+    let (mut object, _maps) = layout::open(std::slice::from_ref(&function), ROOM, None).unwrap();
     let kind = Way::Events.kind().unwrap();
     let (block, bytes) = (0, 1);
     for role in [
@@ -151,7 +152,7 @@ fn walked(frames: u64, change: impl Fn(&mut Made)) -> Option<Vec<Vec<u64>>> {
     change(&mut made);
     let python = || made.interpreter().ok();
     let functions = [own_function(emulated, GIVE).unwrap()];
-    let probed = attach(&Target::own().unwrap(), &functions, &python).unwrap();
+    let probed = attach(&Target::own().unwrap(), &functions, ROOM, &python).unwrap();
     let Probed {
         mut maps,
         allocations,
@@ -268,12 +269,13 @@ fn the_kernel_takes_the_walks_of_every_version() {
             &Target::own().unwrap(),
             functions,
             Way::Events,
+            ROOM,
             Some(python),
         );
         let Ok(probed) = probed else {
             // It takes the program, if not the probe.
             let python = made.interpreter_as(Layout::of(minor).unwrap()).unwrap();
-            let (mut object, _maps) = layout::open(functions, Some(python)).unwrap();
+            let (mut object, _maps) = layout::open(functions, ROOM, Some(python)).unwrap();
             layout::set_exit(&mut object, ResultIn::ReturnRegister, false);
             object.load("on_exit", Way::Events.kind().unwrap()).unwrap();
             continue;

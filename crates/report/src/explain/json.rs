@@ -103,19 +103,16 @@ fn traps_json(traps: Traps) -> Value {
     })
 }
 
-/// Sites of what grows: of mappings when those are the cause, else of the live heap.
+/// Sites of what grows: of mappings or of thread stacks when those are the cause, else of the live heap.
 fn shown_sites(explained: &Explained) -> &[Site] {
     use verdict::cause::Cause;
     let case = &explained.case;
-    let mapping = matches!(
-        explained.verdict.cause,
-        Cause::Mapping | Cause::Hugepages | Cause::Lazyfree
-    );
-    if mapping && !case.mapping_sites.is_empty() {
-        &case.mapping_sites
-    } else {
-        &case.sites
-    }
+    let own = match explained.verdict.cause {
+        Cause::Mapping | Cause::Hugepages | Cause::Lazyfree => &case.mapping_sites[..],
+        Cause::Stacks => &case.stack_sites,
+        _ => &[],
+    };
+    if own.is_empty() { &case.sites } else { own }
 }
 
 fn part_json(explained: &Explained, part: Part) -> Value {

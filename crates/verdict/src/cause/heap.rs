@@ -69,21 +69,13 @@ pub fn judge(case: &Case, growth: &Growth, under: &str) -> CauseVerdict {
         );
         return verdict(Cause::Leak, sure(site, 0.85), sentence, &leak_next(site));
     }
-    let freed = match site.growth.freed_samples {
-        _ if is_larger => {
-            "its blocks become larger and not more: an array or a table that grows".to_owned()
-        }
-        0 => "nothing from there has been freed yet".to_owned(),
-        _ if has_turned_over(site) => format!(
-            "{} of it was freed, most of that within {}, but half of what is live is no older",
-            percent(site.growth.freed_share()),
-            nanoseconds(1e9 * site.growth.turnover_s)
-        ),
-        _ => format!(
-            "only {} of it has been freed",
-            percent(site.growth.freed_share())
-        ),
-    };
+    if let Some(small) = losing_slowly(case) {
+        return leak_beside(small, site, &rate);
+    }
+    if site.share_of_growth < LOST_SHARE {
+        return unexplained(site, &rate);
+    }
+    let freed = freed(site, is_larger);
     let kept = kept(case, site);
     let collected = match case.runtime().filter(|runtime| runtime.collects()) {
         Some(runtime) => format!(
@@ -102,6 +94,25 @@ pub fn judge(case: &Case, growth: &Growth, under: &str) -> CauseVerdict {
         brief(&site.name())
     );
     verdict(Cause::Filling, sure(site, 0.8), sentence, &next)
+}
+
+/// How much of what a site allocated was freed, in words.
+fn freed(site: &Site, is_larger: bool) -> String {
+    match site.growth.freed_samples {
+        _ if is_larger => {
+            "its blocks become larger and not more: an array or a table that grows".to_owned()
+        }
+        0 => "nothing from there has been freed yet".to_owned(),
+        _ if has_turned_over(site) => format!(
+            "{} of it was freed, most of that within {}, but half of what is live is no older",
+            percent(site.growth.freed_share()),
+            nanoseconds(1e9 * site.growth.turnover_s)
+        ),
+        _ => format!(
+            "only {} of it has been freed",
+            percent(site.growth.freed_share())
+        ),
+    }
 }
 
 /// Whether what a site allocated is still held, in words.
@@ -123,22 +134,7 @@ fn kept(case: &Case, site: &Site) -> &'static str {
 /// which goes on allocating, and nearly all of whose older blocks are out of reach. Samples of such a site only
 /// add up, so that traffic elsewhere does not blur it.
 pub fn slow_leak(case: &Case) -> Option<CauseVerdict> {
-    // A block whose free was not seen would count as unreachable.
-    if case.overcount.is_some() {
-        return None;
-    }
-    // Each site that was asked after has a chance of its own to look lost.
-    let asked_after = case.sites.iter().filter(|site| site.lost.is_some());
-    let chance_max = LOST_CHANCE / asked_after.count().max(1) as f64;
-    let is_slow_leak = |site: &&Site| {
-        let (lost, asked) = site.lost.unwrap_or_default();
-        let growth = &site.growth;
-        growth.stays()
-            && growth.grown_bytes > SLOW_BYTES_MIN
-            && growth.goes_on(case.observed_s)
-            && chance_if_held(lost, asked) < chance_max
-    };
-    let site = case.sites.iter().find(is_slow_leak)?;
+    let site = losing_slowly(case)?;
     let (lost, asked) = site.lost.unwrap_or_default();
     let slope = site.growth.grown_bytes / case.observed_s.max(1.0) * 3600.0;
     let sentence = format!(
@@ -156,6 +152,50 @@ pub fn slow_leak(case: &Case) -> Option<CauseVerdict> {
         sentence,
         &leak_next(site),
     ))
+}
+
+/// See [`slow_leak`]: whatever else grows.
+fn losing_slowly(case: &Case) -> Option<&Site> {
+    // A block whose free was not seen would count as unreachable.
+    if case.overcount.is_some() {
+        return None;
+    }
+    // Each site that was asked after has a chance of its own to look lost.
+    let asked_after = case.sites.iter().filter(|site| site.lost.is_some());
+    let chance_max = LOST_CHANCE / asked_after.count().max(1) as f64;
+    let is_slow_leak = |site: &&Site| {
+        let (lost, asked) = site.lost.unwrap_or_default();
+        let growth = &site.growth;
+        growth.stays()
+            && growth.grown_bytes > SLOW_BYTES_MIN
+            && growth.goes_on(case.observed_s)
+            && chance_if_held(lost, asked) < chance_max
+    };
+    case.sites.iter().find(is_slow_leak)
+}
+
+/// A leak beside what grows more and is still referenced: the first is certain to be wrong.
+fn leak_beside(site: &Site, larger: &Site, rate: &str) -> CauseVerdict {
+    let (lost, asked) = site.lost.unwrap_or_default();
+    let sentence = format!(
+        "leak at {}: {lost} of {asked} sampled older blocks are unreachable; the live heap grows by {rate}, {} of it \
+         at {}, which is still referenced",
+        placed(site),
+        percent(larger.share_of_growth.min(1.0)),
+        named(larger)
+    );
+    verdict(Cause::Leak, sure(site, 0.9), sentence, &leak_next(site))
+}
+
+/// What is sampled does not hold what grows.
+fn unexplained(largest: &Site, rate: &str) -> CauseVerdict {
+    let sentence = format!(
+        "the live heap grows by {rate}, and the sampled sites explain little of it: the largest, {}, has {}",
+        named(largest),
+        percent(largest.share_of_growth)
+    );
+    let next = "observe longer (--duration): the samples name the site as they become more";
+    verdict(Cause::Filling, 0.4, sentence, next)
 }
 
 /// The site that the verdict is about.
