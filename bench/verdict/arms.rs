@@ -1,164 +1,159 @@
-//! Arms and pairs: labels of arms, coverage of the ratio's interval.
+//! Arms and pairs: how often the label of an arm is right, and the interval of a pair's ratio holds the true one.
 
-use series::series::{Point, Series};
-use verdict::{Label, Rules, arm, pair};
+use series::series::Series;
+use verdict::arm::ArmVerdict;
+use verdict::{Rules, arm, pair};
 
 use crate::dice::Dice;
+use crate::family::{Arm, Family, Who, or};
+use crate::made::{Own, Plan};
 
-/// What was counted.
-#[derive(Debug, Default, Clone)]
-pub struct ArmScore {
-    pub arms: f64,
-    pub right: f64,
-    pub pairs: f64,
-    pub covered: f64,
-    pub wrong_decided: f64,
-    pub outliers: f64,
-    pub outliers_found: f64,
-    pub outliers_false: f64,
-    pub processes: f64,
+/// Times the level of an arm's outlier.
+const OUTLIER: f64 = 1.8;
+
+#[derive(Default, Clone, Copy)]
+struct Counts {
+    arms: f64,
+    right: f64,
+    pairs: f64,
+    covered: f64,
+    wrong_order: f64,
+    outliers: f64,
+    found: f64,
+    falsely: f64,
 }
 
-const KINDS: [Label; 5] = [
-    Label::Flat,
-    Label::Growing,
-    Label::Plateauing,
-    Label::Sawtooth,
-    Label::Variable,
-];
-
-/// One arm: processes of one kind on one load, each with its own level.
-fn arm_of(
-    dice: &mut Dice,
-    kind: Label,
-    level: f64,
-    spread: f64,
-    n: usize,
-    odd: bool,
-) -> Vec<Series> {
-    let samples = dice.whole(100, 400);
-    let days = dice.between(2.0, 12.0);
-    let by = dice.log_between(0.1, 1.5);
-    let tau = dice.log_between(0.03, 0.25);
-    let (noise, load) = (dice.log_between(0.002, 0.02), dice.between(0.0, 0.02));
-    let phi = dice.between(0.0, 0.9);
-    let slope_spread = dice.between(0.0, 0.3);
-    (0..n)
-        .map(|p| {
-            let grows = kind == Label::Growing || (kind == Label::Variable && p % 2 == 0);
-            let own =
-                level * (spread * dice.normal()).exp() * if odd && p == 0 { 1.8 } else { 1.0 };
-            let by = by * (1.0 + slope_spread * dice.normal()).max(0.3);
-            let mut drift = 0.0;
-            let points = (0..samples)
-                .map(|i| {
-                    let x = i as f64 / samples as f64;
-                    let t_s = x * days * 86_400.0;
-                    drift = phi * drift + (1.0 - phi * phi).sqrt() * dice.normal();
-                    let day = load * (std::f64::consts::TAU * t_s / 86_400.0).sin();
-                    let trend = match kind {
-                        _ if grows => by * x,
-                        Label::Plateauing => by * (1.0 - (-x / tau).exp()),
-                        Label::Sawtooth => 0.5 * (x * 23.0 + 0.37 * p as f64).fract(),
-                        _ => 0.0,
-                    };
-                    Point {
-                        t_s,
-                        value: own * (1.0 + trend + day + noise * drift),
-                    }
-                })
-                .collect();
-            Series {
-                id: format!("p{p}"),
-                points,
-                ..Series::default()
-            }
-        })
-        .collect()
+fn one(is: bool) -> f64 {
+    f64::from(u8::from(is))
 }
 
-fn label_right(kind: Label, said: Label, n: usize) -> bool {
-    match kind {
-        // A daily load of a per cent or two is there in every arm.
-        Label::Flat => matches!(said, Label::Flat | Label::Sawtooth),
-        Label::Variable if n < 4 => matches!(said, Label::Variable | Label::Insufficient),
-        _ => said == kind,
+/// `each` experiments of two arms of every family, as a table.
+pub fn table<'a>(
+    families: impl Iterator<Item = (&'a String, &'a Family)>,
+    seed: u64,
+    each: u64,
+    wrong: bool,
+) -> String {
+    let mut out = format!(
+        "{:40}  arms  right  pairs covers  order outliers found false\n",
+        "arms of"
+    );
+    let mut all = Counts::default();
+    for (name, family) in families {
+        let Some(arm) = &family.arm else { continue };
+        let mut counts = Counts::default();
+        for number in 0..each {
+            let mut dice = Dice::of(seed, name, number);
+            experiment((name, family, arm), &mut dice, &mut counts, wrong);
+        }
+        out += &line(name, &counts);
+        all.add(&counts);
+    }
+    out + &line("ALL", &all)
+}
+
+impl Counts {
+    fn add(&mut self, o: &Counts) {
+        self.arms += o.arms;
+        self.right += o.right;
+        self.pairs += o.pairs;
+        self.covered += o.covered;
+        self.wrong_order += o.wrong_order;
+        self.outliers += o.outliers;
+        self.found += o.found;
+        self.falsely += o.falsely;
     }
 }
 
-/// `count` experiments of two arms each.
-pub fn run(seed: u64, count: u64, verbose: bool) -> ArmScore {
-    let rules = Rules::default();
-    let mut s = ArmScore::default();
-    for i in 0..count {
-        let mut dice = Dice::new(seed.wrapping_mul(7919) ^ i.wrapping_mul(104_729));
-        let kind = KINDS[(i % 5) as usize];
-        let n = [2, 3, 4, 6, 10, 20][dice.whole(0, 5)];
-        let m = [2, 3, 4, 6, 10, 20][dice.whole(0, 5)];
-        let (level, spread) = (dice.log_between(1e7, 1e10), dice.log_between(0.005, 0.15));
-        let odd = n >= 6 && spread < 0.04 && dice.chance(0.3) && kind != Label::Variable;
-        let a = arm_of(&mut dice, kind, level, spread, n, odd);
-        let verdict = arm::judge("a", &a, &rules);
-        s.arms += 1.0;
-        let right = label_right(kind, verdict.label, n);
-        s.right += f64::from(u8::from(right));
-        if verbose && !right {
-            let each: Vec<&str> = verdict.processes.iter().map(|p| p.label.word()).collect();
-            println!(
-                "arm {i} of {n} want {kind:?} said {:?} {:.2} {each:?}",
-                verdict.label, verdict.confidence
-            );
-        }
-        s.processes += n as f64;
-        let found = verdict.outliers.iter().any(|o| o.id == "p0");
-        s.outliers += f64::from(u8::from(odd));
-        s.outliers_found += f64::from(u8::from(odd && found));
-        if kind != Label::Variable {
-            s.outliers_false += verdict.outliers.len() as f64 - f64::from(u8::from(odd && found));
-        }
-        if matches!(kind, Label::Flat | Label::Sawtooth) && !odd {
-            let truth = if dice.chance(0.3) {
-                1.0
-            } else {
-                dice.log_between(0.3, 3.0)
-            };
-            let other = spread * dice.between(0.5, 2.0);
-            let b = arm_of(&mut dice, kind, level / truth, other, m, false);
-            let (x, y) = (
-                pair::ArmInput {
-                    arm: "a",
-                    processes: &a,
-                },
-                pair::ArmInput {
-                    arm: "b",
-                    processes: &b,
-                },
-            );
-            let pair = pair::compare(&x, &y, 1, &rules);
-            if let Some(ratio) = pair.ratio {
-                s.pairs += 1.0;
-                let inside = ratio.lo <= truth && truth <= ratio.hi;
-                s.covered += f64::from(u8::from(inside));
-                let wrong = pair.decided && (ratio.value < 1.0) != (truth < 1.0);
-                s.wrong_decided += f64::from(u8::from(wrong));
-            }
-        }
-    }
-    s
-}
-
-pub fn table(s: &ArmScore) -> String {
-    let share = |a: f64, b: f64| a / b.max(1.0);
+fn line(name: &str, c: &Counts) -> String {
+    let of = |part: f64, whole: f64| part / whole.max(1.0);
     format!(
-        "arms {} right {:.3} | pairs {} interval covers {:.3} wrong order {:.3} | odd processes {} \
-         found {:.3}, false {:.4} of all",
-        s.arms,
-        share(s.right, s.arms),
-        s.pairs,
-        share(s.covered, s.pairs),
-        share(s.wrong_decided, s.pairs),
-        s.outliers,
-        share(s.outliers_found, s.outliers),
-        share(s.outliers_false, s.processes)
+        "{name:40} {:5} {:6.3} {:6} {:6.3} {:6.3} {:8} {:5.3} {:5}\n",
+        c.arms,
+        of(c.right, c.arms),
+        c.pairs,
+        of(c.covered, c.pairs),
+        of(c.wrong_order, c.pairs),
+        c.outliers,
+        of(c.found, c.outliers),
+        c.falsely
     )
+}
+
+/// Two arms of one plan: the second is lower by a ratio that is known.
+fn experiment(
+    (name, family, spec): (&str, &Family, &Arm),
+    dice: &mut Dice,
+    counts: &mut Counts,
+    wrong: bool,
+) {
+    let rules = Rules::default();
+    let size = |dice: &mut Dice| dice.pick(&[2, 3, 4, 6, 8, 12, 20]).max(spec.least);
+    let (n, m) = (size(dice), size(dice));
+    let (level, spread) = (dice.log_between(1e7, 2e10), dice.log_between(0.005, 0.12));
+    let truth = if dice.chance(0.3) {
+        1.0
+    } else {
+        dice.log_between(0.35, 2.8)
+    };
+    let plan = Plan::draw(family, dice);
+    let has_outlier = n >= 6 && spread < 0.04 && dice.chance(spec.outlier);
+    let mut arm = |name: &str, level: f64, n: usize, has_outlier: bool| {
+        let mut process = |p: usize| {
+            let times = if has_outlier && p == 0 { OUTLIER } else { 1.0 };
+            let level = times * level * (spread * dice.normal()).exp();
+            process(&plan, spec, level, p, dice)
+        };
+        let processes: Vec<Series> = (0..n).map(&mut process).collect();
+        arm::judge(name, &processes, &rules)
+    };
+    let (a, b) = (
+        arm("a", level, n, has_outlier),
+        arm("b", level / truth, m, false),
+    );
+    for arm in [&a, &b] {
+        let right = family.label.contains(&arm.label);
+        counts.arms += 1.0;
+        counts.right += one(right);
+        if wrong && !right {
+            let each: Vec<&str> = arm.processes.iter().map(|p| p.label.word()).collect();
+            println!("arm {name}: {:?} {:.2} {each:?}", arm.label, arm.confidence);
+        }
+    }
+    count_outliers(&a, has_outlier, spec, counts);
+    if spec.comparable && !has_outlier {
+        let pair = pair::compare_judged(&a, &b, 1, &rules);
+        let Some(ratio) = pair.ratio else { return };
+        counts.pairs += 1.0;
+        counts.covered += one(ratio.lo <= truth && truth <= ratio.hi);
+        counts.wrong_order += one(pair.decided && (ratio.value < 1.0) != (truth < 1.0));
+    }
+}
+
+fn process(plan: &Plan, spec: &Arm, level: f64, p: usize, dice: &mut Dice) -> Series {
+    let has_trend = match spec.who {
+        Who::All => true,
+        Who::First => p == 0,
+        Who::EverySecond => p.is_multiple_of(2),
+    };
+    let own = Own {
+        level,
+        pace: one(has_trend) * or(spec.pace.as_ref(), 1.0, dice),
+        shift: dice.unit(),
+    };
+    let case = plan.process(&own, dice);
+    Series {
+        id: format!("p{p}"),
+        ..case.series
+    }
+}
+
+fn count_outliers(arm: &ArmVerdict, has_outlier: bool, spec: &Arm, counts: &mut Counts) {
+    let found = has_outlier && arm.outliers.iter().any(|o| o.id == "p0");
+    counts.outliers += one(has_outlier);
+    counts.found += one(found);
+    // One that grows among others that do not is an outlier.
+    if spec.who == Who::All {
+        counts.falsely += arm.outliers.len() as f64 - one(found);
+    }
 }

@@ -1,28 +1,19 @@
 //! A seeded generator of random numbers (SplitMix64), the same on every machine and in every version.
 
-use std::cell::Cell;
-
 pub struct Dice(u64);
-
-thread_local!(static MUTED: Cell<bool> = const { Cell::new(false) });
-
-/// Whatever is made in here has no noise: random numbers that may be negative are 0, waits are 1. The same are drawn.
-pub fn muted<T>(make: impl FnOnce() -> T) -> T {
-    MUTED.set(true);
-    let made = make();
-    MUTED.set(false);
-    made
-}
-
-fn or_muted(value: f64, mean: f64) -> f64 {
-    if MUTED.get() { mean } else { value }
-}
 
 impl Dice {
     pub fn new(seed: u64) -> Dice {
         let mut dice = Dice(seed ^ 0x6a09_e667_f3bc_c908);
         dice.next();
         dice
+    }
+
+    /// A generator for one series: of this run, this family and this number.
+    pub fn of(seed: u64, name: &str, number: u64) -> Dice {
+        let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        let family = name.bytes().fold(0xcbf2_9ce4_8422_2325, fnv);
+        Dice::new(seed.wrapping_mul(1_000_003) ^ family ^ number)
     }
 
     pub fn next(&mut self) -> u64 {
@@ -44,7 +35,7 @@ impl Dice {
 
     /// Even on the logarithm.
     pub fn log_between(&mut self, lo: f64, hi: f64) -> f64 {
-        (self.between(lo.ln(), hi.ln())).exp()
+        self.between(lo.ln(), hi.ln()).exp()
     }
 
     pub fn whole(&mut self, lo: usize, hi: usize) -> usize {
@@ -56,18 +47,17 @@ impl Dice {
     }
 
     pub fn normal(&mut self) -> f64 {
-        let normal = (-2.0 * self.unit().ln()).sqrt() * (std::f64::consts::TAU * self.unit()).cos();
-        or_muted(normal, 0.0)
+        (-2.0 * self.unit().ln()).sqrt() * (std::f64::consts::TAU * self.unit()).cos()
     }
 
     pub fn exponential(&mut self) -> f64 {
-        or_muted(-self.unit().ln(), 1.0)
+        -self.unit().ln()
     }
 
     /// Student's t with three degrees of freedom, scaled to deviation 1.
     pub fn heavy(&mut self) -> f64 {
         let chi: f64 = (0..3).map(|_| self.normal().powi(2)).sum();
-        or_muted(self.normal() / (chi / 3.0).sqrt() / 3f64.sqrt(), 0.0)
+        self.normal() / (chi / 3.0).sqrt() / 3f64.sqrt()
     }
 
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {

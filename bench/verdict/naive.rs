@@ -5,7 +5,7 @@ use verdict::Label;
 
 type Rule = fn(&[(f64, f64)]) -> Label;
 
-pub const RULES: &[(&str, Rule)] = &[
+pub const RULES: [(&str, Rule); 6] = [
     ("last over first > 1.1", last_over_first),
     ("last fifth over first fifth > 1.03", fifths),
     ("OLS slope, p < 0.05", ols),
