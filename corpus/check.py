@@ -41,6 +41,22 @@ def faults_of(kind, case):
             yield f"none of {group} is in the source"
 
 
+def faults_of_series():
+    """What is wrong with the families of corpus/series that their reader (bench/verdict/family.rs) does not refuse."""
+    import tomllib
+    known = {}
+    for file in sorted((HERE / "series").glob("*.toml")):
+        for name, family in tomllib.loads(file.read_text()).items():
+            truth = family["truth"]
+            place = f"corpus/series/{file.name}: {name}"
+            if not NAME.fullmatch(name) or known.setdefault(name, file) != file:
+                yield f"{place} is not in snake_case, or twice there"
+            if not family["about"].endswith(".") or not truth["label"]:
+                yield f"{place}: about is no sentence, or no label is right"
+            if truth.get("written", "with") != "with" or ("written" in truth and "first" in truth):
+                yield f"{place}: written is `with`, and has no first run then"
+
+
 def last_part(name):
     """What of a name a source has: `fill` of `main.(*Cache).fill`.
 
@@ -68,6 +84,7 @@ def main():
         for place in (HERE / kind).glob("*/*/"):
             if not (place / "expected.toml").exists() and place.parent.name in LANGUAGES and is_case(place):
                 faults.append(f"{place.relative_to(HERE.parent)}: expected.toml is missing")
+    faults += faults_of_series()
     failed = doctest.testmod(sys.modules["__main__"]).failed + doctests_of("memory") + doctests_of("stalls")
     print("\n".join(faults))
     print(f"corpus: {count} cases checked, {len(faults)} faults, {failed} of the scores' examples failed")

@@ -112,7 +112,7 @@ fn experiment(
         arm("b", level / truth, m, false),
     );
     for arm in [&a, &b] {
-        let right = family.label.contains(&arm.label);
+        let right = family.truth.label.contains(&arm.label);
         counts.arms += 1.0;
         counts.right += one(right);
         if wrong && !right {
@@ -138,7 +138,7 @@ fn process(plan: &Plan, spec: &Arm, level: f64, p: usize, dice: &mut Dice) -> Se
     };
     let own = Own {
         level,
-        pace: one(has_trend) * or(spec.pace.as_ref(), 1.0, dice),
+        pace: one(has_trend) * or(&spec.pace, 1.0, dice),
         shift: dice.unit(),
     };
     let case = plan.process(&own, dice);

@@ -25,7 +25,8 @@ BOUNDED = {"flat", "plateauing", "sawtooth", "stepped"}
 
 
 def ask(tool, path, flags):
-    done = subprocess.run([tool, "verdict", path, "--arms", "--json", *flags], capture_output=True, text=True, check=False)
+    command = [tool, "verdict", path, "--arms", "--json", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"{path}: exit {done.returncode}: {done.stderr}")
     return [json.loads(line) for line in done.stdout.splitlines()]

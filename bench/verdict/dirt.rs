@@ -1,7 +1,7 @@
 //! When readings are taken, and what happens to them on the way into a file.
 
 use crate::dice::Dice;
-use crate::family::{Clock, Dirt, Range, Spacing};
+use crate::family::{Clock, Dirt, Maybe, Range, Spacing};
 
 /// Readings: times in windows (0 to 1), values in levels.
 pub struct Rows {
@@ -13,7 +13,7 @@ pub struct Rows {
 
 /// Times of the readings, and the length of the window in days.
 pub fn clock(spec: &Clock, dice: &mut Dice) -> (Vec<f64>, f64) {
-    let draw = |range: &Option<Range>, lo, hi, dice: &mut Dice| match range {
+    let draw = |range: &Maybe, lo, hi, dice: &mut Dice| match range {
         Some(range) => range.draw(dice),
         None => dice.log_between(lo, hi),
     };
@@ -116,8 +116,7 @@ impl Rows {
                     .for_each(|r| r.0 += by);
             }
             Dirt::Grain { level, rise, kib } => {
-                let of =
-                    |range: &Option<Range>, dice: &mut Dice| range.as_ref().map(|r| r.draw(dice));
+                let of = |range: &Maybe, dice: &mut Dice| range.as_ref().map(|r| r.draw(dice));
                 let rise = of(rise, dice).map(|part| part * self.rise);
                 let kib = kib.map(|kib| kib / self.level_kib);
                 let grain = of(level, dice).or(rise).or(kib).unwrap_or(0.0).max(1e-9);

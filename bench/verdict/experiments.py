@@ -8,7 +8,7 @@ NAMES = ["glibc", "jemalloc", "mimalloc", "tcmalloc", "blue", "green", "v1.2", "
 
 
 class Process:
-    """One process: rows of (seconds, arm, RSS in KiB), other facts of each row by column name, instants of its starts."""
+    """One process: rows of (seconds, arm, RSS in KiB), facts of each row by column name, instants of its starts."""
 
     def __init__(self, name, arm):
         self.name, self.arm, self.rows, self.facts, self.births = name, arm, [], {}, []
@@ -131,7 +131,7 @@ def write(made, path, rng):
             high = kib if born != last else max(high, kib)
             last = born
             value = kib / kib_in_one
-            row = ["" if made.groups else arm, name, f"{EPOCH + t:.1f}", f"{value:.5f}" if value < 1000 else f"{value:.0f}"]
+            row = ["" if made.groups else arm, name, f"{EPOCH + t:.1f}", f"{value:.{5 if value < 1000 else 0}f}"]
             row += [f"{high:.0f}"] if "hwm" in made.columns else []
             start = EPOCH + (p.births[born - 1] if born else -p.born_before)
             row += [f"{start:.0f}"] if "start" in made.columns else []

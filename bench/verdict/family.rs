@@ -1,10 +1,10 @@
 //! A family of series as corpus/series describes it: what its series are made of, and what is true of them.
 //!
-//! corpus/series/README.md explains every field. Times are parts of the window, sizes are parts of the level.
+//! Times are parts of the window, sizes are parts of the level. corpus/series/README.md explains the tables.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use verdict::Label;
@@ -21,12 +21,6 @@ pub enum Range {
     OneOf {
         one_of: Vec<f64>,
     },
-}
-
-impl Default for Range {
-    fn default() -> Range {
-        Range::Fixed(0.0)
-    }
 }
 
 impl Range {
@@ -47,28 +41,20 @@ impl Range {
     }
 }
 
-/// The value of an optional range, or this one.
-pub fn or(range: Option<&Range>, default: f64, dice: &mut Dice) -> f64 {
-    range.map_or(default, |range| range.draw(dice))
+/// A range that a family may leave out, and its value then.
+pub type Maybe = Option<Range>;
+
+pub fn or(range: &Maybe, default: f64, dice: &mut Dice) -> f64 {
+    range.as_ref().map_or(default, |range| range.draw(dice))
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Family {
     /// What happens in the process.
-    #[serde(rename = "about")]
-    pub _about: String,
-    /// Labels that are right of the whole series.
-    pub label: Vec<Label>,
-    /// Whether the noise leaves the label decidable to a reader who knows the noise.
-    #[serde(default = "yes", rename = "decidable")]
-    pub _decidable: bool,
-    /// `with` or (without this field) without knowledge of the model.
-    #[serde(rename = "written")]
-    pub _written: Option<String>,
-    /// Date and share right of the first run of the set in which the family was written.
-    #[serde(rename = "first")]
-    pub _first: Option<String>,
+    #[expect(dead_code, reason = "for the reader of the file")]
+    about: String,
+    pub truth: Truth,
     #[serde(default)]
     pub clock: Clock,
     #[serde(default)]
@@ -77,25 +63,43 @@ pub struct Family {
     #[serde(default)]
     pub load: Vec<Load>,
     pub noise: Noise,
-    /// Faults of the readings. Without this field one series in ten has each of the usual ones.
+    /// Without this field one series in ten has each of the usual faults.
     pub dirt: Option<Vec<Dirt>>,
     /// MiB.
-    pub level: Option<Range>,
+    pub level: Maybe,
     /// Memory limit in parts of the highest reading.
-    pub limit: Option<Range>,
+    pub limit: Maybe,
     pub arm: Option<Arm>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Truth {
+    /// Labels that are right of the whole series.
+    pub label: Vec<Label>,
+    /// Whether the noise leaves the label decidable to a reader who knows the noise.
+    #[serde(default = "yes")]
+    pub decidable: bool,
+    /// Whether there is one slope at the end, if it grows.
+    #[serde(default = "yes")]
+    pub slope: bool,
+    /// `with` or (without this field) without knowledge of the model.
+    #[expect(dead_code, reason = "for the reader of the file")]
+    written: Option<String>,
+    /// Date and share right of the first run of the set with which the family came.
+    #[expect(dead_code, reason = "for the reader of the file")]
+    first: Option<String>,
 }
 
 fn yes() -> bool {
     true
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Clock {
-    pub readings: Option<Range>,
-    pub days: Option<Range>,
-    #[serde(default)]
+    pub readings: Maybe,
+    pub days: Maybe,
     pub spacing: Spacing,
 }
 
@@ -113,20 +117,18 @@ pub enum Spacing {
 }
 
 /// A part of the trend; all parts of a trend are added.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(tag = "shape", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Shape {
     Line {
         rise: Range,
-        #[serde(default)]
-        from: Range,
-        to: Option<Range>,
+        from: Maybe,
+        to: Maybe,
     },
     Power {
         rise: Range,
         exponent: Range,
-        #[serde(default)]
-        knee: Range,
+        knee: Maybe,
     },
     Log {
         rise: Range,
@@ -139,51 +141,51 @@ pub enum Shape {
     Fill {
         rise: Range,
         tau: Range,
-        order: Option<Range>,
-        #[serde(default)]
-        from: Range,
+        order: Maybe,
+        from: Maybe,
     },
     Hyperbola {
         rise: Range,
         half: Range,
-        steep: Option<Range>,
+        steep: Maybe,
     },
     Sigmoid {
         rise: Range,
         mid: Range,
         width: Range,
     },
-    Steps {
-        count: Range,
-        /// Of each step, or ...
-        #[serde(default)]
-        size: Range,
-        /// ... of all together.
-        rise: Option<Range>,
-        #[serde(default)]
-        direction: Direction,
-        #[serde(default)]
-        places: Places,
-        /// How unlike the sizes are: 0 all the same, 1 exponential.
-        #[serde(default)]
-        uneven: Range,
-        /// Each step in parts of the one before.
-        shrink: Option<Range>,
-    },
+    Steps(Steps),
+    /// Stretches of the window, each at a rate of its own.
     Rates {
         rise: Range,
         count: Range,
         rate: Range,
         /// Every second stretch is at rest, this part of the time.
-        #[serde(default)]
-        rest: Range,
+        rest: Maybe,
     },
-    /// Grows only while there is load: by day, or in so many waves.
+    /// Grows only by day, for this part of it.
     Busy {
         rise: Range,
         busy: Range,
-        waves: Option<Range>,
     },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Steps {
+    pub count: Range,
+    /// Of each step, or ...
+    pub size: Maybe,
+    /// ... of all together.
+    pub rise: Maybe,
+    #[serde(default)]
+    pub direction: Direction,
+    #[serde(default)]
+    pub places: Places,
+    /// How unlike the sizes are: 0 all the same, 1 exponential.
+    pub uneven: Maybe,
+    /// Each step in parts of the one before.
+    pub shrink: Maybe,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
@@ -212,7 +214,7 @@ pub enum Places {
 }
 
 /// Restarts: the trend is one of the uptime.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lives {
     /// Restarts in the window; of a killed process, lives in the window.
@@ -222,8 +224,7 @@ pub struct Lives {
     /// How often the restarts stand in the file.
     pub told: f64,
     /// Spread of the level between lives.
-    #[serde(default)]
-    pub own_level: Range,
+    pub own_level: Maybe,
     /// The first life was there before the window and is warm.
     #[serde(default)]
     pub first_is_warm: bool,
@@ -233,7 +234,7 @@ pub struct Lives {
 }
 
 /// What comes and goes on top of the trend.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(tag = "load", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Load {
     Day {
@@ -241,35 +242,19 @@ pub enum Load {
         #[serde(default)]
         form: Form,
         /// The load of two days of seven, in parts of that of the others.
-        weekend: Option<Range>,
-        #[serde(default)]
-        uneven: Range,
+        weekend: Maybe,
+        uneven: Maybe,
     },
     Cycle {
         /// In the window, or ...
-        turns: Option<Range>,
+        turns: Maybe,
         /// ... of this many hours each.
-        hours: Option<Range>,
+        hours: Maybe,
         swing: Range,
         form: Form,
-        duty: Option<Range>,
+        duty: Maybe,
     },
-    Collector {
-        turns: Range,
-        height: Range,
-        #[serde(default)]
-        uneven: Range,
-        quicken: Option<Range>,
-        regimes: Option<Range>,
-        /// What only every fourth collection frees.
-        #[serde(default)]
-        old: Range,
-        /// Exponent of the climb.
-        bend: Option<Range>,
-        /// Collects at a multiple of what is live.
-        #[serde(default)]
-        follows_live: bool,
-    },
+    Collector(Collector),
     Trim {
         count: Range,
         depth: Range,
@@ -280,6 +265,25 @@ pub enum Load {
         height: Range,
         length: Range,
     },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Collector {
+    pub turns: Range,
+    pub height: Range,
+    pub uneven: Maybe,
+    /// How much more often it collects at the end.
+    pub quicken: Maybe,
+    /// Rhythms and sizes in the window.
+    pub regimes: Maybe,
+    /// What only every fourth collection frees.
+    pub old: Maybe,
+    /// Exponent of the climb.
+    pub bend: Maybe,
+    /// Collects at a multiple of what is live.
+    #[serde(default)]
+    pub follows_live: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
@@ -295,20 +299,20 @@ pub enum Form {
     Triangle,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Noise {
     pub kind: NoiseKind,
     /// Autocorrelation from reading to reading, or ...
-    pub phi: Option<Range>,
+    pub phi: Maybe,
     /// ... the time after which it is forgotten.
-    pub tau: Option<Range>,
+    pub tau: Maybe,
     /// Size by standard errors between the truth and its nearest rival, ...
-    pub z: Option<Range>,
+    pub z: Maybe,
     /// ... or as a part of the level, ...
-    pub share: Option<Range>,
+    pub share: Maybe,
     /// ... or as a part of the swing of the first load.
-    pub of_swing: Option<Range>,
+    pub of_swing: Maybe,
     /// Largest deviation, as a part of the level.
     pub cap: Option<f64>,
     #[serde(default)]
@@ -341,7 +345,7 @@ pub enum By {
     Day,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(tag = "dirt", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Dirt {
     Holes {
@@ -379,14 +383,14 @@ pub enum Dirt {
     },
     /// Readings in multiples of a part of the level, of the rise, or of so many KiB.
     Grain {
-        level: Option<Range>,
-        rise: Option<Range>,
+        level: Maybe,
+        rise: Maybe,
         kib: Option<f64>,
     },
 }
 
 /// How the processes of an arm differ.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Arm {
     /// Fewest processes.
@@ -394,7 +398,7 @@ pub struct Arm {
     #[serde(default)]
     pub who: Who,
     /// Pace of each process beside the others.
-    pub pace: Option<Range>,
+    pub pace: Maybe,
     /// The ratio of two such arms is that of their levels.
     #[serde(default)]
     pub comparable: bool,
@@ -419,25 +423,21 @@ pub struct Kind {
     pub families: BTreeMap<String, Family>,
 }
 
-/// Every file of corpus/series.
+/// Every file of corpus/series, in the order of their names.
 pub fn load() -> Result<Vec<Kind>, String> {
-    let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
-    let folder = above
-        .map(|folder| folder.join("corpus/series"))
-        .find(|folder| folder.is_dir())
-        .ok_or("no folder corpus/series above the manifest")?;
-    let entries = fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let folder = above.find_map(|folder| fs::read_dir(folder.join("corpus/series")).ok());
+    let entries = folder.ok_or("no folder corpus/series above the manifest")?;
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     files.retain(|file| file.extension().is_some_and(|end| end == "toml"));
     files.sort();
-    let kind = |file: &std::path::PathBuf| {
-        let fault = |e: &dyn std::fmt::Display| format!("{}: {e}", file.display());
-        let text = fs::read_to_string(file).map_err(|e| fault(&e))?;
-        let families = toml::from_str(&text).map_err(|e| fault(&e))?;
+    let kind = |file: &PathBuf| {
+        let text = fs::read_to_string(file).map_err(|e| e.to_string());
+        let families = text.and_then(|text| toml::from_str(&text).map_err(|e| e.to_string()));
         let stem = file.file_stem().unwrap_or_default().to_string_lossy();
         Ok(Kind {
             name: stem.into_owned(),
-            families,
+            families: families.map_err(|e| format!("{}: {e}", file.display()))?,
         })
     };
     files.iter().map(kind).collect()

@@ -6,7 +6,7 @@ from experiments import level_arms, reborn
 
 
 def finding(check, arms=(), processes=(), refuses=False):
-    return {"check": check, "arms": set(arms), "processes": {getattr(p, "name", p) for p in processes}, "refuses": refuses}
+    return {"check": check, "arms": set(arms), "processes": {p.name for p in processes}, "refuses": refuses}
 
 
 def two_arms(made, rng):
@@ -97,12 +97,6 @@ class Faults:
         arm, who = some_of(made, rng)
         restart_each(made, who, rng)
         return [finding("restarted", [arm], who)]
-
-    def restart_started(made, rng):
-        """The same, with start times in the file."""
-        found = Faults.restart_some(made, rng)
-        made.columns.append("start")
-        return found
 
     def restart_warm(made, rng):
         """A restart that comes back to two thirds at once; by the high-water marks."""
@@ -321,13 +315,6 @@ class Faults:
         made.pages("lazyfree_kib", lambda a: 0.31 if a == arm else 0.01)
         return [finding("lazy_free", [arm])]
 
-    def lazy_two(made, rng):
-        """All arms but one hold pages that are free and not yet reclaimed."""
-        arm = rng.choice(made.arms())
-        level_arms(made, rng, arm, 1 / 1.6)
-        made.pages("lazyfree_kib", lambda a: 0.01 if a == arm else 0.36)
-        return [finding("lazy_free", [a, arm]) for a in made.arms() if a != arm]
-
     def huge(made, rng):
         """What one arm has more is huge pages."""
         arm = rng.choice(made.arms())
@@ -340,8 +327,8 @@ KINDS = [fault for name, fault in vars(Faults).items() if not name.startswith("_
 
 # What a fault brings along, beside its own finding.
 FOLLOWS = {
-    "restart_some": {"uptimes"}, "restart_started": {"uptimes"}, "restart_warm": {"uptimes"}, "move": {"uptimes"},
-    "late_some": {"uptimes"}, "unit_some": {"load"}, "no_arm": {"one_process"}, "hang_cpu": {"load"},
+    "restart_some": {"uptimes"}, "restart_warm": {"uptimes"}, "move": {"uptimes"}, "late_some": {"uptimes"},
+    "unit_some": {"load"}, "no_arm": {"one_process"}, "hang_cpu": {"load"},
     "unit_midway": {"restarted"}, "crash_loop": {"uptimes"}, "stop_and_return": {"missing_snapshots", "uptimes"},
     "replaced": {"uptimes"}, "allocator_midway": {"uptimes"}, "restart_in_hole": {"uptimes"},
 }

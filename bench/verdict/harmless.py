@@ -135,11 +135,6 @@ class Harmless:
             made.keep(made.of(arm), lambda row: row[0] >= since)
         return set()
 
-    def started(made, rng):
-        """Start times of processes that all started before the first snapshot."""
-        made.columns.append("start")
-        return set()
-
     def starts_from_ages(made, rng):
         """Start times that are worked out from an age in whole seconds."""
         made.columns.append("start_time")
@@ -279,11 +274,6 @@ class Harmless:
         made.sum_up("cpu_s", growth)
         return set()
 
-    def known_pages(made, rng):
-        """Every arm has the same share of huge pages."""
-        made.pages("anonhugepages_kib", lambda a: 0.3)
-        return set()
-
     def small_pages(made, rng):
         """Arms that differ by a half, with a few huge pages and LazyFree that explain nothing of it."""
         arm = rng.choice(made.arms())
@@ -296,7 +286,7 @@ class Harmless:
         """One library under the two names that its folder has, and after a package was upgraded while it ran."""
         made.columns.append("allocator")
         for p in made.processes:
-            path = rng.choice(["/usr/lib/x86_64-linux-gnu/lib{}.so.2", "/lib/x86_64-linux-gnu/lib{}.so.2"]).format(p.arm)
+            path = rng.choice(["/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu"]) + f"/lib{p.arm}.so.2"
             old = [path if i < 0.7 * len(p.rows) else f"{path} (deleted)" for i in range(len(p.rows))]
             p.facts["allocator"] = old
         return set()

@@ -3,7 +3,7 @@
 use std::f64::consts::TAU;
 
 use crate::dice::Dice;
-use crate::family::{Form, Load, or};
+use crate::family::{Collector, Form, Load, Maybe, or};
 use crate::shape::Curve;
 
 /// A drawn load.
@@ -20,7 +20,12 @@ pub struct Drawn {
 
 pub fn draw(load: &Load, days: f64, trend: &dyn Fn(f64) -> f64, dice: &mut Dice) -> Drawn {
     let mut drawn = match load {
-        Load::Day { .. } => day(load, days, dice),
+        Load::Day {
+            swing,
+            form,
+            weekend,
+            uneven,
+        } => day(swing.draw(dice), *form, (weekend, uneven), days, dice),
         Load::Cycle {
             turns,
             hours,
@@ -29,13 +34,13 @@ pub fn draw(load: &Load, days: f64, trend: &dyn Fn(f64) -> f64, dice: &mut Dice)
             duty,
         } => {
             let hours = hours.as_ref().map(|hours| days * 24.0 / hours.draw(dice));
-            let turns = hours.unwrap_or_else(|| or(turns.as_ref(), 10.0, dice));
+            let turns = hours.unwrap_or_else(|| or(turns, 10.0, dice));
             let (swing, phase) = (swing.draw(dice), dice.unit());
-            let (form, duty) = (*form, or(duty.as_ref(), 0.5, dice));
+            let (form, duty) = (*form, or(duty, 0.5, dice));
             let curve: Curve = Box::new(move |x| swing * turn(form, x * turns + phase, duty));
             drawn(curve, swing, Some(1.0 / turns))
         }
-        Load::Collector { .. } => collector(load, trend, dice),
+        Load::Collector(spec) => collector(spec, trend, dice),
         Load::Trim { count, depth, tau } => {
             let (count, tau) = (2 * count.count(dice), tau.draw(dice));
             let mut event = || (2.0 * dice.unit(), depth.draw(dice));
@@ -100,23 +105,20 @@ fn turn(form: Form, at: f64, duty: f64) -> f64 {
     }
 }
 
-fn day(load: &Load, days: f64, dice: &mut Dice) -> Drawn {
-    let Load::Day {
-        swing,
-        form,
-        weekend,
-        uneven,
-    } = load
-    else {
-        return drawn(Box::new(|_| 0.0), 0.0, None);
-    };
-    let (swing, rest) = (swing.draw(dice), or(weekend.as_ref(), 1.0, dice));
+fn day(
+    swing: f64,
+    form: Form,
+    (weekend, uneven): (&Maybe, &Maybe),
+    days: f64,
+    dice: &mut Dice,
+) -> Drawn {
+    let rest = or(weekend, 1.0, dice);
     let form = match form {
         Form::Any => dice.pick(&[Form::Wave, Form::Wave, Form::Peak, Form::Office]),
-        known => *known,
+        known => known,
     };
     let (phase, second) = (dice.between(0.0, 7.0), dice.pick(&[0.0, 0.0, 0.2, 0.4]));
-    let uneven = uneven.draw(dice);
+    let uneven = or(uneven, 0.0, dice);
     let own: Vec<f64> = (0..80)
         .map(|_| 1.0 + uneven * dice.between(-1.0, 1.0))
         .collect();
@@ -130,24 +132,12 @@ fn day(load: &Load, days: f64, dice: &mut Dice) -> Drawn {
 }
 
 /// Climbs from what is live to a threshold, again and again.
-fn collector(load: &Load, trend: &dyn Fn(f64) -> f64, dice: &mut Dice) -> Drawn {
-    let Load::Collector {
-        turns,
-        height,
-        uneven,
-        quicken,
-        regimes,
-        old,
-        bend,
-        follows_live,
-    } = load
-    else {
-        return drawn(Box::new(|_| 0.0), 0.0, None);
-    };
-    let (turns, height, uneven) = (turns.draw(dice), height.draw(dice), uneven.draw(dice));
-    let quicken = or(quicken.as_ref(), 1.0, dice);
-    let (old, bend) = (old.draw(dice), or(bend.as_ref(), 1.0, dice));
-    let count = regimes
+fn collector(spec: &Collector, trend: &dyn Fn(f64) -> f64, dice: &mut Dice) -> Drawn {
+    let (turns, height) = (spec.turns.draw(dice), spec.height.draw(dice));
+    let (uneven, quicken) = (or(&spec.uneven, 0.0, dice), or(&spec.quicken, 1.0, dice));
+    let (old, bend) = (or(&spec.old, 0.0, dice), or(&spec.bend, 1.0, dice));
+    let count = spec
+        .regimes
         .as_ref()
         .map_or(1, |regimes| regimes.count(dice).max(1));
     let spread = |dice: &mut Dice| {
@@ -167,7 +157,11 @@ fn collector(load: &Load, trend: &dyn Fn(f64) -> f64, dice: &mut Dice) -> Drawn 
         let now = from.clamp(0.0, 1.0);
         let kind = kinds[((now * count as f64) as usize).min(count - 1)];
         let own = (1.0 + uneven * dice.normal()).max(0.4);
-        let live = if *follows_live { 1.0 + trend(now) } else { 1.0 };
+        let live = if spec.follows_live {
+            1.0 + trend(now)
+        } else {
+            1.0
+        };
         let long = kind.0 * own * live / turns / (1.0 + (quicken - 1.0) * now);
         let kept = height * old * f64::from(i % 4);
         climbs.push((from, long, height * kind.1 * own * live, kept));

@@ -1,11 +1,13 @@
 //! A labelled series, made from its family and a seed.
 
+use std::f64::consts::TAU;
+
 use series::series::{Point, Series};
 use verdict::Label;
 
 use crate::dice::Dice;
 use crate::dirt::{Rows, clock};
-use crate::family::{By, Family, Lives, Places, or};
+use crate::family::{By, Family, Lives, Maybe, Places};
 use crate::load::{self, Drawn};
 use crate::noise::Law;
 use crate::rivals::Clean;
@@ -150,7 +152,7 @@ impl Plan<'_> {
             .map(|(x, f)| 1.0 + f + load(*x))
             .collect();
         let deviation = self.deviation(&births, &trend, dice);
-        self.add_noise(&mut values, &trend, deviation, dice);
+        self.add_noise(&mut values, deviation, dice);
         let peak = values.iter().copied().fold(0.0, f64::max);
         let truth = self.truth(own, &births);
         let limit = match &self.family.lives {
@@ -196,9 +198,7 @@ impl Plan<'_> {
 
     fn deviation(&self, births: &Births, trend: &[f64], dice: &mut Dice) -> f64 {
         let noise = &self.family.noise;
-        let of = |range: &Option<crate::family::Range>, dice: &mut Dice| {
-            range.as_ref().map(|r| r.draw(dice))
-        };
+        let of = |range: &Maybe, dice: &mut Dice| range.as_ref().map(|r| r.draw(dice));
         let swing = self.loads.first().map_or(0.0, |load| load.swing.abs());
         let (z, share) = (of(&noise.z, dice), of(&noise.share, dice));
         let of_swing = of(&noise.of_swing, dice).map(|part| part * swing);
@@ -211,51 +211,49 @@ impl Plan<'_> {
             age: &age,
             life: &life,
             loads: &self.loads,
-            accept: &self.family.label,
+            accept: &self.family.truth.label,
         };
         let sizes = [z.map(|z| clean.deviation(&self.law, z)), share, of_swing];
         let least = sizes.into_iter().flatten().fold(f64::INFINITY, f64::min);
         least.min(noise.cap.unwrap_or(0.12))
     }
 
-    fn add_noise(&self, values: &mut [f64], trend: &[f64], deviation: f64, dice: &mut Dice) {
+    fn add_noise(&self, values: &mut [f64], deviation: f64, dice: &mut Dice) {
         let noise = self.law.at(&self.x, dice);
-        for (i, e) in noise.into_iter().enumerate() {
-            let day =
-                || 0.1 + 0.9 * (0.5 - 0.5 * (std::f64::consts::TAU * self.x[i] * self.days).cos());
-            let times = match self.family.noise.by {
-                By::Nothing => 1.0,
-                By::Level => (1.0 + trend[i]) / (1.0 + trend.iter().copied().fold(0.0, f64::max)),
-                By::Time => 0.25 + 0.75 * self.x[i],
-                By::Day => day(),
+        for ((value, x), e) in values.iter_mut().zip(&self.x).zip(noise) {
+            let e = deviation * e;
+            *value = match self.family.noise.by {
+                By::Nothing => *value + e,
+                By::Level => *value * e.clamp(-1.0, 2.0).exp(),
+                By::Time => *value + (0.25 + 0.75 * x) * e,
+                By::Day => *value + (0.55 - 0.45 * (TAU * x * self.days).cos()) * e,
             };
-            values[i] = match self.family.noise.by {
-                By::Level => values[i] * (deviation * e).clamp(-1.0, 2.0).exp(),
-                _ => values[i] + times * deviation * e,
-            };
-            values[i] = values[i].max(0.05);
+            *value = value.max(0.05);
         }
     }
 
     fn truth(&self, own: &Own, births: &Births) -> Truth {
-        let accept = self.family.label.clone();
+        let accept = self.family.truth.label.clone();
         let grows = accept.contains(&Label::Growing);
         let hours = self.days * 24.0;
         let has_lives = self.family.lives.is_some();
-        let clock_set =
-            |dirt: &crate::family::Dirt| matches!(dirt, crate::family::Dirt::ClockSet { .. });
-        let is_set = self.family.dirt.iter().flatten().any(clock_set);
         let has_slope = grows
+            && self.family.truth.slope
             && own.pace > 0.0
             && !births.killed
-            && !is_set
             && (!has_lives || self.trend.is_line);
+        let loads: f64 = self
+            .loads
+            .iter()
+            .map(|load| self.x.iter().map(|x| (load.curve)(*x)).sum::<f64>())
+            .sum();
+        let bound = || 1.0 + own.pace * self.trend.at(1000.0) + loads / self.x.len() as f64;
         let is_fill = accept == [Label::Plateauing] && !has_lives;
         Truth {
             grows,
             is_cyclic: self.loads.iter().any(|load| load.is_cycle),
             slope_per_hour: has_slope.then(|| own.pace * own.level * self.trend.slope / hours),
-            asymptote: is_fill.then(|| own.level * (1.0 + own.pace * self.trend.at(1000.0))),
+            asymptote: is_fill.then(|| own.level * bound()),
             growth: growth(&self.trend, own.pace, births),
             accept,
         }
@@ -307,7 +305,8 @@ impl Births {
             }
             None => {}
         }
-        let spread = or(lives.map(|lives| &lives.own_level), 0.0, dice);
+        let spread = lives.and_then(|lives| lives.own_level.as_ref());
+        let spread = spread.map_or(0.0, |spread| spread.draw(dice));
         let levels = starts
             .iter()
             .map(|_| (spread * dice.normal()).exp() - 1.0)

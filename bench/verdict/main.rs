@@ -1,8 +1,6 @@
 //! `make bench-verdict`: how often the verdicts are right, on labelled series of the families in corpus/series.
 //!
-//! Arguments: `--seed N` (default 1), `--each N` series of every family (default 40), `--only TEXT` families or files
-//! whose name contains it (`arms` and `stops` are files too), `--wrong` lists what is wrong, `--calls` prints every call
-//! as CSV, `--csv FOLDER` writes the series as `highwater verdict` reads them and classifies nothing.
+//! README.md has its arguments.
 
 mod arms;
 mod dice;
@@ -34,7 +32,6 @@ struct Options {
     each: u64,
     only: String,
     wrong: bool,
-    calls: bool,
     csv: Option<PathBuf>,
 }
 
@@ -44,7 +41,6 @@ fn options() -> Result<Options, String> {
         each: 40,
         only: String::new(),
         wrong: false,
-        calls: false,
         csv: None,
     };
     let mut args = std::env::args().skip(1);
@@ -56,7 +52,6 @@ fn options() -> Result<Options, String> {
             "--each" => o.each = number(value()?)?,
             "--only" => o.only = value()?,
             "--wrong" => o.wrong = true,
-            "--calls" => o.calls = true,
             "--csv" => o.csv = Some(value()?.into()),
             other => {
                 return Err(format!(
@@ -107,7 +102,7 @@ fn run(o: &Options) -> Result<(), String> {
 
 fn print_series(kinds: &[Kind], o: &Options) {
     let started = std::time::Instant::now();
-    let mut total = Score::default();
+    let (mut total, mut decidable) = (Score::default(), Score::default());
     println!("seed {}, {} series of each family", o.seed, o.each);
     for kind in kinds {
         println!("\n{}", score::head());
@@ -115,12 +110,16 @@ fn print_series(kinds: &[Kind], o: &Options) {
         for (name, score) in scores(kind, o) {
             println!("{}", score::line(&name, &score));
             all.add(&score);
+            if kind.families[&name].truth.decidable {
+                decidable.add(&score);
+            }
         }
         println!("{}", score::line(&format!("ALL {}", kind.name), &all));
         total.add(&all);
     }
     println!("\n{}", score::head());
     println!("{}", score::line("ALL", &total));
+    println!("{}", score::line("ALL that is decidable", &decidable));
     println!("\n{}", score::confusion(&total));
     println!("{}", score::calibration(&total));
     println!("{}", score::naive_table(&total));
@@ -152,12 +151,6 @@ fn score(name: &str, family: &Family, o: &Options) -> Score {
         let at = PARTS.map(|part| judge(&prefix(&case.series, part), &rules));
         let seen = PARTS.map(|part| seen(&case.series, part));
         score.count(&case, &at, &seen);
-        if o.calls {
-            at.iter()
-                .zip(seen)
-                .zip(PARTS)
-                .for_each(|((v, seen), part)| list(name, &case, v, seen, part));
-        }
         if o.wrong {
             explain(name, number, &case, &at, &seen);
         }
@@ -188,21 +181,6 @@ fn seen(series: &Series, part: f64) -> f64 {
     let times = series.points.iter().map(|p| p.t_s);
     let last = times.filter(|t| *t <= until).fold(lo, f64::max);
     (last - lo) / (hi - lo)
-}
-
-/// One line of CSV: the family, the part, what is true, the label, whether it is right, on the wrong side, and the
-/// evidence.
-fn list(name: &str, case: &Case, v: &SeriesVerdict, seen: f64, part: f64) {
-    let truth = &case.truth;
-    let evidence = v.evidence.iter().map(|(k, v)| format!("{k}={v:.4}"));
-    println!(
-        "CALL,{name},{part},{},{},{},{},{}",
-        truth.grows,
-        v.label.word(),
-        truth.right_at(seen, v.label),
-        truth.wrong_side(seen, v.label),
-        evidence.collect::<Vec<_>>().join(";")
-    );
 }
 
 fn explain(name: &str, number: u64, case: &Case, at: &[SeriesVerdict], seen: &[f64]) {

@@ -19,12 +19,8 @@ fn label(grows: bool) -> Label {
 }
 
 pub fn points(series: &Series) -> Vec<(f64, f64)> {
-    let mut p: Vec<(f64, f64)> = series
-        .points
-        .iter()
-        .filter(|p| p.value.is_finite() && p.value > 0.0)
-        .map(|p| (p.t_s, p.value))
-        .collect();
+    let read = series.points.iter().filter(|p| p.value > 0.0);
+    let mut p: Vec<(f64, f64)> = read.map(|p| (p.t_s, p.value)).collect();
     p.sort_by(|a, b| a.0.total_cmp(&b.0));
     p
 }
@@ -44,13 +40,11 @@ fn fifths(p: &[(f64, f64)]) -> Label {
 
 fn ols(p: &[(f64, f64)]) -> Label {
     let n = p.len() as f64;
-    let (mt, my) = (
-        p.iter().map(|v| v.0).sum::<f64>() / n,
-        p.iter().map(|v| v.1).sum::<f64>() / n,
-    );
-    let tt: f64 = p.iter().map(|v| (v.0 - mt).powi(2)).sum();
-    let ty: f64 = p.iter().map(|v| (v.0 - mt) * (v.1 - my)).sum();
-    let yy: f64 = p.iter().map(|v| (v.1 - my).powi(2)).sum();
+    let sum = |f: &dyn Fn(&(f64, f64)) -> f64| p.iter().map(f).sum::<f64>();
+    let (mt, my) = (sum(&|v| v.0) / n, sum(&|v| v.1) / n);
+    let tt = sum(&|v| (v.0 - mt).powi(2));
+    let ty = sum(&|v| (v.0 - mt) * (v.1 - my));
+    let yy = sum(&|v| (v.1 - my).powi(2));
     let slope = ty / tt;
     let se = ((yy - slope * ty).max(0.0) / (n - 2.0) / tt).sqrt();
     label(slope > 1.96 * se)
@@ -89,11 +83,7 @@ fn hamed_rao(p: &[(f64, f64)]) -> Label {
     }
     slopes.sort_by(f64::total_cmp);
     let slope = slopes[slopes.len() / 2];
-    let rest: Vec<f64> = y
-        .iter()
-        .enumerate()
-        .map(|(i, v)| v - slope * i as f64)
-        .collect();
+    let rest: Vec<f64> = (0..n).map(|i| y[i] - slope * i as f64).collect();
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by(|a, b| rest[*a].total_cmp(&rest[*b]));
     let mut rank = vec![0.0; n];

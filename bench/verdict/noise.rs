@@ -50,7 +50,7 @@ impl Law {
         let n = readings as f64;
         // Evenly on the logarithm of what is forgotten.
         let forgotten = dice.log_between(0.07, 0.7);
-        let phi = or(spec.phi.as_ref(), 1.0 - forgotten, dice);
+        let phi = or(&spec.phi, 1.0 - forgotten, dice);
         let tau = spec.tau.as_ref().map(|tau| tau.draw(dice));
         Law {
             tail,

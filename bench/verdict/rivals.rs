@@ -63,7 +63,7 @@ impl Clean<'_> {
             [Label::Stepped] => {
                 let mut rivals = fills(&[0.03, 0.1, 0.25]);
                 rivals.extend(powers);
-                nearest(rivals) / z
+                (nearest(rivals) / z).min(flat_end)
             }
             accept if accept.contains(&Label::Growing) => nearest(Vec::new()) / z,
             _ => {

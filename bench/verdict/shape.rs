@@ -1,7 +1,7 @@
 //! Trends: curves over the window, which is 0 to 1 long, in parts of the level.
 
 use crate::dice::Dice;
-use crate::family::{Direction, Places, Range, Shape, or};
+use crate::family::{Direction, Maybe, Places, Range, Shape, Steps, or};
 
 pub type Curve = Box<dyn Fn(f64) -> f64>;
 
@@ -17,7 +17,7 @@ pub struct Trend {
 impl Trend {
     pub fn draw(shapes: &[Shape], days: f64, dice: &mut Dice) -> Trend {
         let parts: Vec<Curve> = shapes.iter().map(|s| curve(s, days, dice)).collect();
-        let is_steps = |shape: &Shape| matches!(shape, Shape::Steps { .. });
+        let is_steps = |shape: &Shape| matches!(shape, Shape::Steps(_));
         // In spurts, or by day, the slope at the end is chance: the mean counts.
         let is_uneven = |shape: &Shape| matches!(shape, Shape::Busy { .. } | Shape::Rates { .. });
         let all_steps = shapes.iter().all(is_steps);
@@ -42,10 +42,9 @@ impl Trend {
 }
 
 fn curve(shape: &Shape, days: f64, dice: &mut Dice) -> Curve {
-    let one = |range: &Option<Range>, dice: &mut Dice| or(range.as_ref(), 1.0, dice);
     match shape {
         Shape::Line { rise, from, to } => {
-            let (by, from, to) = (rise.draw(dice), from.draw(dice), one(to, dice));
+            let (by, from, to) = (rise.draw(dice), or(from, 0.0, dice), or(to, 1.0, dice));
             Box::new(move |x| by * ((x - from) / (to - from)).clamp(0.0, 1.0))
         }
         Shape::Power {
@@ -53,7 +52,7 @@ fn curve(shape: &Shape, days: f64, dice: &mut Dice) -> Curve {
             exponent,
             knee,
         } => {
-            let (by, p, k) = (rise.draw(dice), exponent.draw(dice), knee.draw(dice));
+            let (by, p, k) = (rise.draw(dice), exponent.draw(dice), or(knee, 0.0, dice));
             let base = k.powf(p);
             Box::new(move |x| by * ((x + k).powf(p) - base) / ((1.0 + k).powf(p) - base))
         }
@@ -72,29 +71,28 @@ fn curve(shape: &Shape, days: f64, dice: &mut Dice) -> Curve {
             from,
         } => {
             let (by, tau) = (rise.draw(dice), tau.draw(dice));
-            let (order, from) = (one(order, dice), from.draw(dice));
+            let (order, from) = (or(order, 1.0, dice), or(from, 0.0, dice));
             Box::new(move |x| by * (1.0 - (-((x - from).max(0.0) / tau).powf(order)).exp()))
         }
         Shape::Hyperbola { rise, half, steep } => {
-            let (by, half, p) = (rise.draw(dice), half.draw(dice), one(steep, dice));
+            let (by, half, p) = (rise.draw(dice), half.draw(dice), or(steep, 1.0, dice));
             Box::new(move |x| by * x.powf(p) / (x.powf(p) + half.powf(p)))
         }
         Shape::Sigmoid { rise, mid, width } => {
             let (by, mid, width) = (rise.draw(dice), mid.draw(dice), width.draw(dice));
             Box::new(move |x| by / (1.0 + (-(x - mid) / width).exp()))
         }
-        Shape::Steps { .. } => steps(shape, dice),
+        Shape::Steps(spec) => steps(spec, dice),
         Shape::Rates {
             rise,
             count,
             rate,
             rest,
         } => rates(rise.draw(dice), count.count(dice), rate, rest, dice),
-        Shape::Busy { rise, busy, waves } => {
+        Shape::Busy { rise, busy } => {
             let (by, busy, phase) = (rise.draw(dice), busy.draw(dice), dice.unit());
-            let turns = or(waves.as_ref(), days, dice);
             let done = move |x: f64| {
-                let at = x * turns + phase;
+                let at = x * days + phase;
                 at.floor() * busy + at.fract().min(busy)
             };
             Box::new(move |x| by * (done(x) - done(0.0)) / (done(1.0) - done(0.0)))
@@ -117,27 +115,14 @@ pub fn places(count: usize, how: Places, dice: &mut Dice) -> Vec<f64> {
     at
 }
 
-fn steps(shape: &Shape, dice: &mut Dice) -> Curve {
-    let Shape::Steps {
-        count,
-        size,
-        rise,
-        direction,
-        places: how,
-        uneven,
-        shrink,
-    } = shape
-    else {
-        return Box::new(|_| 0.0);
-    };
-    let at = places(count.count(dice), *how, dice);
-    let (uneven, shrink) = (uneven.draw(dice), or(shrink.as_ref(), 1.0, dice));
+fn steps(spec: &Steps, dice: &mut Dice) -> Curve {
+    let at = places(spec.count.count(dice), spec.places, dice);
+    let (uneven, shrink) = (or(&spec.uneven, 0.0, dice), or(&spec.shrink, 1.0, dice));
     let mut before = 0.0;
     let sized = |(i, at): (usize, &f64)| {
         let own = (1.0 - uneven) + uneven * dice.exponential();
-        let size = own * shrink.powi(i as i32) * if rise.is_some() { 1.0 } else { size.draw(dice) };
-        let by = match direction {
-            Direction::Up => size,
+        let size = own * shrink.powi(i as i32) * or(&spec.size, 1.0, dice);
+        let by = match spec.direction {
             Direction::Down => -size,
             Direction::Either if dice.chance(0.5) => -0.5 * size,
             Direction::Alternating if i % 2 == 1 => -0.5 * before,
@@ -148,31 +133,22 @@ fn steps(shape: &Shape, dice: &mut Dice) -> Curve {
         (*at, by)
     };
     let mut stairs: Vec<(f64, f64)> = at.iter().enumerate().map(sized).collect();
-    if let Some(rise) = rise {
+    if let Some(rise) = &spec.rise {
         let times = rise.draw(dice) / stairs.iter().map(|s| s.1).sum::<f64>();
         stairs.iter_mut().for_each(|s| s.1 *= times);
     }
     Box::new(move |x| stairs.iter().take_while(|s| s.0 <= x).map(|s| s.1).sum())
 }
 
-/// Stretches of the window, each with a rate of its own.
-fn rates(by: f64, count: usize, rate: &Range, rest: &Range, dice: &mut Dice) -> Curve {
-    let rest = rest.draw(dice);
-    let mut stretches: Vec<(f64, f64)> = Vec::new();
-    for i in 0..count {
-        let is_rest = rest > 0.0 && i % 2 == 1;
-        let long = if rest > 0.0 && !is_rest {
-            1.0 - rest
-        } else {
-            rest.max(0.0)
-        };
-        let long = if rest > 0.0 {
-            long * dice.between(0.4, 1.6)
-        } else {
-            1.0
-        };
-        stretches.push((long, if is_rest { 0.0 } else { rate.draw(dice) }));
-    }
+/// Stretches of the window, each at a rate of its own; with a rest, every second one is idle.
+fn rates(by: f64, count: usize, rate: &Range, rest: &Maybe, dice: &mut Dice) -> Curve {
+    let idle = or(rest, 0.0, dice);
+    let stretch = |i: usize| match (rest, i % 2) {
+        (None, _) => (1.0, rate.draw(dice)),
+        (Some(_), 0) => ((1.0 - idle) * dice.between(0.4, 1.6), rate.draw(dice)),
+        (Some(_), _) => (idle * dice.between(0.4, 1.6), 0.0),
+    };
+    let stretches: Vec<(f64, f64)> = (0..count).map(stretch).collect();
     let whole: f64 = stretches.iter().map(|s| s.0).sum();
     let done: f64 = stretches.iter().map(|s| s.0 * s.1).sum();
     Box::new(move |x| {

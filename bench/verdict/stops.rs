@@ -1,5 +1,5 @@
-//! The stop rule under repeated analyses: how often a run that is looked at again and again is decided wrongly,
-//! beside the rule that people use (stop at the first analysis at which a plain 95 % interval excludes equality).
+//! The stop rule under repeated analyses: how often a run that is analysed again and again is decided wrongly, beside
+//! the rule that people use (stop at the first analysis at which a plain 95 % interval excludes equality).
 
 use series::estimate::Estimate;
 use series::series::Series;
@@ -15,75 +15,37 @@ use crate::dice::Dice;
 const ANALYSES: i32 = 16;
 const PROCESSES: usize = 4;
 
-struct Scene {
-    name: &'static str,
-    /// Level of the second arm over the first.
-    ratio: f64,
-    /// Spread between processes.
-    spread: f64,
-    /// New processes at every analysis (the worst case for peeking), or the same ones.
-    fresh: bool,
-}
+/// Name, level of the second arm over the first, spread between processes, and whether every analysis has other
+/// processes (the worst case for peeking).
+type Scene = (&'static str, f64, f64, bool);
 
 const SCENES: [Scene; 5] = [
-    Scene {
-        name: "equal, other processes at each analysis",
-        ratio: 1.0,
-        spread: 0.06,
-        fresh: true,
-    },
-    Scene {
-        name: "equal, the same processes",
-        ratio: 1.0,
-        spread: 0.06,
-        fresh: false,
-    },
-    Scene {
-        name: "5 % apart",
-        ratio: 1.05,
-        spread: 0.03,
-        fresh: false,
-    },
-    Scene {
-        name: "20 % apart",
-        ratio: 1.2,
-        spread: 0.06,
-        fresh: false,
-    },
-    Scene {
-        name: "60 % apart",
-        ratio: 1.6,
-        spread: 0.1,
-        fresh: false,
-    },
+    ("equal, other processes at each analysis", 1.0, 0.06, true),
+    ("equal, the same processes", 1.0, 0.06, false),
+    ("5 % apart", 1.05, 0.03, false),
+    ("20 % apart", 1.2, 0.06, false),
+    ("60 % apart", 1.6, 0.1, false),
 ];
 
-/// An arm of flat processes, each read to half a per cent: what the rule takes, without judging series.
+/// An arm of flat processes, each read to half a per cent: what the rule takes.
 fn arm_at(name: &str, levels: &[f64], template: &SeriesVerdict, dice: &mut Dice) -> ArmVerdict {
     let rules = Rules::default();
-    let read = |level: f64, dice: &mut Dice| {
-        let value = 1e8 * level * (1.0 + 0.002 * dice.normal());
-        Estimate {
-            value,
-            lo: 0.995 * value,
-            hi: 1.005 * value,
-        }
+    let within = |value: f64, share: f64| Estimate {
+        value,
+        lo: value * (1.0 - share),
+        hi: value * (1.0 + share),
     };
-    let levels: Vec<Estimate> = levels.iter().map(|l| read(*l, dice)).collect();
+    let read = |level: &f64| within(1e8 * level * (1.0 + 0.002 * dice.normal()), 0.005);
+    let levels: Vec<Estimate> = levels.iter().map(read).collect();
     let process = |level: &Estimate| SeriesVerdict {
         level: Some(*level),
         ..template.clone()
-    };
-    let still = Estimate {
-        value: 0.0,
-        lo: 0.0,
-        hi: 0.0,
     };
     ArmVerdict {
         label: Label::Flat,
         confidence: 0.99,
         level: arm::across(&levels, &rules),
-        slope_per_hour: Some(still),
+        slope_per_hour: Some(within(0.0, 0.0)),
         processes: levels.iter().map(process).collect(),
         ..arm::judge(name, &[], &rules)
     }
@@ -107,24 +69,20 @@ struct Counted {
     plain_wrong: f64,
 }
 
-fn run_one(scene: &Scene, seed: u64, counted: &mut Counted) {
+fn run_one((_, ratio, spread, fresh): Scene, seed: u64, counted: &mut Counted) {
     let mut dice = Dice::new(seed);
-    let (mut x, mut y) = (
-        levels(&mut dice, 1.0, scene.spread),
-        levels(&mut dice, scene.ratio, scene.spread),
-    );
+    let mut drawn = [1.0, ratio].map(|ratio| levels(&mut dice, ratio, spread));
     let template = judge(&Series::default(), &Rules::default());
     let mut stages = Stages::default();
     let mut plain: Option<bool> = None;
     for k in 0..ANALYSES {
-        if scene.fresh {
-            x = levels(&mut dice, 1.0, scene.spread);
-            y = levels(&mut dice, scene.ratio, scene.spread);
+        if fresh {
+            drawn = [1.0, ratio].map(|ratio| levels(&mut dice, ratio, spread));
         }
         let hours = 4.0 * 1.2f64.powi(k);
         let arms = [
-            arm_at("x", &x, &template, &mut dice),
-            arm_at("y", &y, &template, &mut dice),
+            arm_at("x", &drawn[0], &template, &mut dice),
+            arm_at("y", &drawn[1], &template, &mut dice),
         ];
         evaluate(&mut stages, &arms, 3600.0 * hours, 0.0, &Rules::default());
         let pair = pair::compare_judged(&arms[0], &arms[1], 1, &Rules::default());
@@ -132,7 +90,7 @@ fn run_one(scene: &Scene, seed: u64, counted: &mut Counted) {
             plain = pair.ratio.map(|r| r.value < 1.0);
         }
     }
-    let wrong = |x_low: bool| scene.ratio == 1.0 || !x_low;
+    let wrong = |x_low: bool| ratio == 1.0 || !x_low;
     counted.plain_wrong += f64::from(u8::from(plain.is_some_and(wrong)));
     if let Some(s) = stages.settled.first() {
         counted.hours.push(s.at_s / 3600.0);
@@ -149,7 +107,7 @@ pub fn table(seed: u64, count: u64) -> String {
          {:36} ordered  wrong   same  hours (median)  wrong by plain intervals\n",
         "scene"
     );
-    for scene in &SCENES {
+    for scene in SCENES {
         let mut c = Counted::default();
         for i in 0..count {
             run_one(scene, seed.wrapping_mul(48_271) ^ i, &mut c);
@@ -162,7 +120,7 @@ pub fn table(seed: u64, count: u64) -> String {
             .map_or("-".to_owned(), |h| format!("{h:.1}"));
         out += &format!(
             "{:36} {:7.3} {:6.3} {:6.3}  {median:>14}  {:.3}\n",
-            scene.name,
+            scene.0,
             c.ordered / n,
             c.wrong / n,
             c.same / n,
