@@ -11,7 +11,7 @@ use crate::family::{By, Family, Lives, Maybe, Places};
 use crate::load::{self, Drawn};
 use crate::noise::Law;
 use crate::rivals::Clean;
-use crate::shape::{Trend, places};
+use crate::shape::{Curve, Trend, places};
 
 /// Steps in which the growth of a series is followed.
 const GRID: usize = 200;
@@ -151,7 +151,7 @@ impl Plan<'_> {
             .zip(&trend)
             .map(|(x, f)| 1.0 + f + load(*x))
             .collect();
-        let deviation = self.deviation(&births, &trend, dice);
+        let deviation = self.deviation(&births, dice);
         self.add_noise(&mut values, deviation, dice);
         let peak = values.iter().copied().fold(0.0, f64::max);
         let truth = self.truth(own, &births);
@@ -196,26 +196,27 @@ impl Plan<'_> {
         }
     }
 
-    fn deviation(&self, births: &Births, trend: &[f64], dice: &mut Dice) -> f64 {
+    fn deviation(&self, births: &Births, dice: &mut Dice) -> f64 {
         let noise = &self.family.noise;
         let of = |range: &Maybe, dice: &mut Dice| range.as_ref().map(|r| r.draw(dice));
         let swing = self.loads.first().map_or(0.0, |load| load.swing.abs());
         let (z, share) = (of(&noise.z, dice), of(&noise.share, dice));
         let of_swing = of(&noise.of_swing, dice).map(|part| part * swing);
-        let age: Vec<f64> = self.x.iter().map(|x| births.age(*x)).collect();
-        let life: Vec<usize> = self.x.iter().map(|x| births.of(*x)).collect();
-        let clean = Clean {
+        let by_z = z.map(|z| self.clean(births).deviation(&self.law, z));
+        let sizes = [by_z, share, of_swing].into_iter().flatten();
+        sizes.fold(noise.cap.unwrap_or(0.12), f64::min)
+    }
+
+    fn clean(&self, births: &Births) -> Clean<'_> {
+        let over = |f: &Curve| self.x.iter().map(|x| f(births.uptime(*x))).collect();
+        Clean {
             x: &self.x,
-            trend,
-            longest: age.iter().copied().fold(1e-9, f64::max),
-            age: &age,
-            life: &life,
+            trend: self.trend.parts.iter().map(over).collect(),
+            age: self.x.iter().map(|x| births.age(*x)).collect(),
+            life: self.x.iter().map(|x| births.of(*x)).collect(),
             loads: &self.loads,
             accept: &self.family.truth.label,
-        };
-        let sizes = [z.map(|z| clean.deviation(&self.law, z)), share, of_swing];
-        let least = sizes.into_iter().flatten().fold(f64::INFINITY, f64::min);
-        least.min(noise.cap.unwrap_or(0.12))
+        }
     }
 
     fn add_noise(&self, values: &mut [f64], deviation: f64, dice: &mut Dice) {
@@ -327,13 +328,17 @@ impl Births {
         x - self.starts[self.of(x)]
     }
 
-    fn value(&self, trend: &Trend, x: f64) -> f64 {
+    /// Where in its trend a life is.
+    fn uptime(&self, x: f64) -> f64 {
         let life = self.of(x);
-        let age = match self.killed {
+        match self.killed {
             true => self.age(x) / (self.starts.get(life + 1).unwrap_or(&2.0) - self.starts[life]),
             false if life == 0 && self.first_is_warm => 1.0,
             false => self.age(x),
-        };
-        trend.at(age) + self.levels[life]
+        }
+    }
+
+    fn value(&self, trend: &Trend, x: f64) -> f64 {
+        trend.at(self.uptime(x)) + self.levels[self.of(x)]
     }
 }

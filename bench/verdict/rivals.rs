@@ -10,11 +10,11 @@ use crate::noise::{Law, Space};
 /// The curves of one series before its noise.
 pub struct Clean<'a> {
     pub x: &'a [f64],
-    pub trend: &'a [f64],
-    /// Time since the start of the life, the life's number, and the longest life.
-    pub age: &'a [f64],
-    pub life: &'a [usize],
-    pub longest: f64,
+    /// The parts of the trend. The first decides the label; the others are fitted along.
+    pub trend: Vec<Vec<f64>>,
+    /// Time since the start of the life, and the life's number.
+    pub age: Vec<f64>,
+    pub life: Vec<usize>,
     pub loads: &'a [Drawn],
     pub accept: &'a [Label],
 }
@@ -23,12 +23,17 @@ impl Clean<'_> {
     /// Deviation at which the truth stands off from its nearest rival by `z` standard errors.
     pub fn deviation(&self, law: &Law, z: f64) -> f64 {
         let white = |curve: Vec<f64>| law.whiten(self.x, &curve);
+        let longest = self.age.iter().copied().fold(1e-9, f64::max);
         let over_age =
-            |f: &dyn Fn(f64) -> f64| white(self.age.iter().map(|a| f(a / self.longest)).collect());
-        let known = Space::default().with(self.known().into_iter().map(&white));
+            |f: &dyn Fn(f64) -> f64| white(self.age.iter().map(|a| f(a / longest)).collect());
+        let beside = self
+            .known()
+            .into_iter()
+            .chain(self.trend.iter().skip(1).cloned());
+        let known = Space::default().with(beside.map(&white));
         // Whether a straight rise of 3 % is there.
         let three = white(self.age.iter().map(|a| 0.03 * a).collect());
-        let trend = white(self.trend.to_vec());
+        let trend = white(self.trend.first().cloned().unwrap_or_default());
         if self.accept.contains(&Label::Flat) {
             return known.distance(&three) / z;
         }
