@@ -222,7 +222,7 @@ pub struct Lives {
     #[serde(default)]
     pub places: Places,
     /// How often the restarts stand in the file.
-    pub told: f64,
+    pub known: f64,
     /// Spread of the level between lives.
     pub own_level: Maybe,
     /// The first life was there before the window and is warm.

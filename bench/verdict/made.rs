@@ -86,7 +86,7 @@ pub struct Plan<'a> {
     trend: Trend,
     loads: Vec<Drawn>,
     law: Law,
-    is_told: bool,
+    is_known: bool,
 }
 
 /// What one process has of its own.
@@ -122,10 +122,10 @@ impl Plan<'_> {
         Plan {
             law: Law::draw(&family.noise, x.len(), dice),
             start_s: dice.pick(&[0.0, 1.7e9, 1.77e9]),
-            is_told: family
+            is_known: family
                 .lives
                 .as_ref()
-                .is_some_and(|lives| dice.chance(lives.told)),
+                .is_some_and(|lives| dice.chance(lives.known)),
             family,
             x,
             days,
@@ -182,10 +182,10 @@ impl Plan<'_> {
             t_s: at(x),
             value: (own.level * v / 4096.0).round().max(0.0) * 4096.0,
         };
-        let told = births.starts[1..].iter().filter(|_| self.is_told);
+        let known = births.starts[1..].iter().filter(|_| self.is_known);
         let series = Series {
             points: rows.rows.into_iter().map(point).collect(),
-            restarts_s: told.filter(|b| **b < 1.0).map(|b| at(*b)).collect(),
+            restarts_s: known.filter(|b| **b < 1.0).map(|b| at(*b)).collect(),
             limit: limit.map(|limit| limit * own.level),
             ..Series::default()
         };
