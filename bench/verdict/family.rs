@@ -63,7 +63,7 @@ pub struct Family {
     #[serde(default)]
     pub load: Vec<Load>,
     pub noise: Noise,
-    /// Without this field one series in ten has each of the usual faults.
+    /// Without this field one series in ten has each of the usual faults, and an arm none.
     pub dirt: Option<Vec<Dirt>>,
     /// MiB.
     pub level: Maybe,

@@ -175,6 +175,7 @@ impl Plan<'_> {
         };
         match &self.family.dirt {
             Some(all) => all.iter().for_each(|dirt| rows.soil(dirt, dice)),
+            None if self.family.arm.is_some() => {}
             None => rows.soil_as_usual(dice),
         }
         let at = |x: f64| self.start_s + x * self.days * DAY_S;
