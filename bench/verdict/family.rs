@@ -86,7 +86,7 @@ pub struct Truth {
     /// `with` or (without this field) without knowledge of the model.
     #[expect(dead_code, reason = "for the reader of the file")]
     written: Option<String>,
-    /// Date and share right of the first run of the set with which the family came.
+    /// Date and share right of the first run of the first set that had it.
     #[expect(dead_code, reason = "for the reader of the file")]
     first: Option<String>,
 }

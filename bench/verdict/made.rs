@@ -40,7 +40,7 @@ impl Truth {
     /// Labels that are right of the first `part` of the window.
     pub fn right_at(&self, part: f64, label: Label) -> bool {
         let small = self.growth_so_far(part) < 0.03;
-        let is_swing = self.is_cyclic && !self.grows && !self.accept.contains(&Label::Flat);
+        let is_swing = self.accept == [Label::Sawtooth];
         let still =
             (label == Label::Flat && !is_swing) || (self.is_cyclic && label == Label::Sawtooth);
         self.accept.contains(&label) || (small && still)
