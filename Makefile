@@ -108,7 +108,7 @@ bench: build subjects
 bench-alloc:
 	bench/overhead/alloc/run
 
-# Error rates of the verdicts on seeded families of corpus/series; about three minutes on two cores.
+# Error rates of the verdicts on seeded families of corpus/series; three to five minutes on two cores.
 bench-verdict:
 	$(CARGO) run --release --locked --example bench_verdict -- --seed 1 --each 100
 
