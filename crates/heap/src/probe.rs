@@ -12,8 +12,7 @@ use std::sync::Arc;
 use abi::{Anchor, PYTHON_CODE};
 
 use self::owned::{off_words, owned};
-use super::linked::mapped::Calls;
-use super::linked::traps::Traps;
+use super::linked::traps::{Calls, Traps};
 use observe::fact::memory::Memory;
 use symbols::frame::Frame;
 

@@ -306,8 +306,8 @@ impl History {
             .collect()
     }
 
-    /// Growth of the program's own mappings of one class by the stack that made them: of thread stacks, that started the
-    /// threads. Exact: no samples.
+    /// Growth of the program's own mappings of one class by the stack that made them; of thread stacks, by the one
+    /// that started the threads. Exact: no samples.
     pub fn mapping_sites(&self, window: Window, class: Class) -> Vec<SiteGrowth> {
         let (before, after) = (&self.moments[window.from], &self.moments[window.to]);
         let stacks = after.mapped.iter().filter(|((of, _), _)| *of == class);

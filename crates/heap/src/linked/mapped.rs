@@ -19,6 +19,7 @@ use super::pace::{Cost, Counted};
 use super::place::Place;
 use super::regions::{Made, Regions};
 use super::table::{self, Given, Record};
+use super::traps::Calls;
 use super::watcher::returns;
 use super::{Probed, attach, lock};
 use crate::probe::{ProbeSnapshot, Region, Site};
@@ -44,17 +45,6 @@ const BUDGET_SHARE: f64 = 0.2;
 const AT_ONCE_S: f64 = 0.05;
 /// The result of a call that failed is an error's number, below zero.
 const ERRORS: u64 = 4_095;
-
-/// What the probes saw and took.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Calls {
-    /// Of mmap and mremap that gave memory.
-    pub seen: u64,
-    /// That were not taken in: more than there is room for, or all after the probes came off over their budget.
-    pub dropped: u64,
-    /// Of the process's CPU time, by what a hit took at the start on functions of highwater's own.
-    pub cpu_s: f64,
-}
 
 #[derive(Default)]
 struct Shared {

@@ -39,6 +39,17 @@ pub struct Traps {
     pub stopped: Option<(f64, StopCause)>,
 }
 
+/// What probes on mmap and mremap saw and took.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Calls {
+    /// Of mmap and mremap that gave memory.
+    pub seen: u64,
+    /// That were not taken in: more than there is room for, or all after the probes came off over their budget.
+    pub dropped: u64,
+    /// Of the process's CPU time, by what a hit took at the start on functions of highwater's own.
+    pub cpu_s: f64,
+}
+
 /// Frees that may pass by unseen. An address may come back after an unmapping, or on a thread that was between two
 /// probes.
 const UNSEEN_MAX: f64 = 0.02;

@@ -160,9 +160,6 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         .get(&Part::AnonymousMappings)
         .map_or(0.0, |growth| growth.bytes);
     let (mapping_sites, owner) = mappings(tracked, window, anonymous);
-    let stacks_grown = growth
-        .get(&Part::ThreadStacks)
-        .map_or(0.0, |growth| growth.bytes);
     let uncounted = history.uncounted_growth().filter(|growth| growth.still);
     Case {
         observed_s: moments
@@ -194,7 +191,7 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         traps,
         no_uprobes: no_uprobes(tracked),
         mapping_sites,
-        stack_sites: thread_starts(tracked, window, stacks_grown),
+        stack_sites: thread_starts(tracked, window),
         managed: tracked.managed.clone(),
         classes: history.growing_classes(|table| tracked.class(table)),
         account,
@@ -232,8 +229,12 @@ fn mappings(tracked: &Tracked, window: Window, anonymous: f64) -> (Vec<Site>, Ow
     (sites, owner)
 }
 
-/// Who started the threads whose stacks grew by so much in all.
-fn thread_starts(tracked: &Tracked, window: Window, grown: f64) -> Vec<Site> {
+/// Who started the threads whose stacks grew.
+fn thread_starts(tracked: &Tracked, window: Window) -> Vec<Site> {
+    let stacks = tracked
+        .history
+        .growth(|account| account.part(Part::ThreadStacks));
+    let grown = stacks.map_or(0.0, |growth| growth.bytes);
     let growths = tracked.history.mapping_sites(window, Class::Stack);
     let named = Named {
         frames: Some(&tracked.frames),

@@ -5,8 +5,7 @@ use super::spent::Seen;
 use super::tracked::Tracked;
 use bpf::fdinfo;
 use bpf::uprobes::changes;
-use heap::linked::mapped::Calls;
-use heap::linked::traps::Traps;
+use heap::linked::traps::{Calls, Traps};
 use observe::overhead::pair::PairCost;
 use observe::overhead::{Basis, Item, Overhead, StopCause, Stopped, own};
 
