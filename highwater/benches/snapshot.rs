@@ -3,7 +3,7 @@
 //! CPU time of this thread is measured, not wall time: the bar is a part of one core, and the
 //! machine may be busy with other work.
 //!
-//! `HIGHWATER_BENCH_PIDS` (numbers with commas) names processes to look at, as bench/overhead/observe/run.py
+//! `HIGHWATER_BENCH_PIDS` (numbers with commas) names processes to sample, as bench/overhead/observe/run.py
 //! does to compare with peers; without it, 200 that sleep are started.
 
 use std::fs::File;

@@ -120,7 +120,7 @@ pub enum Uprobes {
 /// What is watched of a process that does without the probe.
 pub struct Watch {
     linked: Linked,
-    /// Who maps memory; `None`: the kernel cannot tell, or the probe does.
+    /// Who maps memory; `None`: its C library cannot be probed, or the preloaded probe tells.
     mapped: Option<Mapped>,
     /// Code of a library that is nothing but an allocator.
     library: Vec<(u64, u64)>,
@@ -258,7 +258,7 @@ impl HeapReader {
         Ok(snapshot)
     }
 
-    /// Adds what uprobes tell of the allocator, and the kernel of mappings; puts them on where they are wanted.
+    /// Adds what uprobes tell of the allocator and of mappings; puts them on where they are wanted.
     /// `areas` were read at `since_ns` or later.
     fn add_watched(&mut self, areas: &[Area], snapshot: &mut HeapSnapshot, since_ns: u64) {
         if let Uprobes::Wanted { at_start, share } = self.uprobes {

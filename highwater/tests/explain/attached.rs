@@ -14,7 +14,14 @@ use testkit::{pythons, skipped};
 
 /// What `explain` says of a shape that has run for so long; `None`, with a line, where uprobes cannot be.
 fn attached(shape: &str, runs_s: u64, seconds: &str) -> Option<Value> {
-    let running = Running::start(Command::new(shapes()).arg(shape));
+    let json = attached_within(shape, runs_s, seconds, Some(UNBOUNDED))?;
+    assert_eq!(json["live_by"], "glibc_headers", "{json:#}");
+    Some(json)
+}
+
+/// The same within a budget, or the usual one.
+fn attached_within(shape: &str, runs_s: u64, seconds: &str, budget: Option<&str>) -> Option<Value> {
+    let mut running = Running::start(Command::new(shapes()).arg(shape));
     std::thread::sleep(Duration::from_secs(runs_s));
     let words = [
         "--json",
@@ -23,17 +30,21 @@ fn attached(shape: &str, runs_s: u64, seconds: &str) -> Option<Value> {
         seconds,
         "--every",
         "300ms",
-        "--budget",
-        UNBOUNDED,
     ];
-    let json = parsed(&explain(&[&words[..], &["--pid", &running.pid()]].concat()));
+    let budget: Vec<&str> = budget
+        .into_iter()
+        .flat_map(|share| ["--budget", share])
+        .collect();
+    let json = parsed(&explain(
+        &[&words[..], &budget, &["--pid", &running.pid()]].concat(),
+    ));
+    assert!(running.0.try_wait().unwrap().is_none(), "it goes on");
     if json["uprobes"].is_null() {
         assert!(!rustix::process::geteuid().is_root(), "{json:#}");
         skipped("uprobes need root");
         return None;
     }
     assert_eq!(json["uprobes"]["at_start"], false, "{json:#}");
-    assert_eq!(json["live_by"], "glibc_headers", "{json:#}");
     assert_adds_up(&json);
     Some(json)
 }
@@ -73,6 +84,21 @@ fn who_maps_memory_in_a_process_that_runs_is_named() {
     assert!(sentence.contains("open_window"), "{sentence}");
     let items = json["overhead"]["items"].to_string();
     assert!(items.contains("calls of mmap and mremap"), "{items}");
+}
+
+/// A program that does nothing but map and unmap pays for a part of a second.
+#[test]
+fn probes_of_mappings_come_off_over_their_budget() {
+    let Some(json) = attached_within("windows", 1, "6s", None) else {
+        return;
+    };
+    let items = json["overhead"]["items"].as_array().unwrap();
+    let mappings = items.iter().find(|item| item["name"] == "mappings");
+    let mappings = mappings.unwrap_or_else(|| panic!("{json:#}"));
+    let how = mappings["how"].as_str().unwrap();
+    assert!(how.contains("came off before the end"), "{mappings:#}");
+    assert!(mappings["cpu_s"].as_f64().unwrap() < 1.0, "{mappings:#}");
+    assert_ne!(cause(&json), "mapping", "{json:#}");
 }
 
 #[test]

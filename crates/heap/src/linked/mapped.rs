@@ -3,7 +3,7 @@
 //! What was mapped before is not known, nor what is mapped past the C library. What is unmapped shows in the process's
 //! maps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +31,8 @@ use symbols::unwind::Stacks;
 
 /// From one emptying of the ring to the next.
 const TURN: Duration = Duration::from_millis(20);
+/// The process's map is read no more often than this: an mmap waits meanwhile.
+const RELOADED: Duration = Duration::from_secs(1);
 /// Of the kernel's memory: a mapping is rare.
 const ROOM: Room = Room {
     live: 4_096,
@@ -87,6 +89,7 @@ impl Mapped {
             cost,
             share: BUDGET_SHARE * share,
             begin: (Instant::now(), cpu_s_of(pid)),
+            reloaded: Instant::now(),
         };
         let thread = std::thread::Builder::new().name("mappings".into());
         let thread = thread.spawn(move || watcher.run())?;
@@ -108,10 +111,11 @@ impl Mapped {
     ) {
         let mut table = lock(&self.shared.table);
         table.regions.keep_mapped(areas, since_ns);
-        let by_allocator = |stack: &u64| {
-            let mut addresses = table.stacks.get(stack).into_iter().flatten();
-            addresses.any(|&address| is_allocators(address))
-        };
+        let calls_allocator =
+            |addresses: &[u64]| addresses.iter().any(|&address| is_allocators(address));
+        let stacks = table.stacks.iter();
+        let of_allocator = stacks.filter(|(_, addresses)| calls_allocator(addresses));
+        let of_allocator: BTreeSet<u64> = of_allocator.map(|(&stack, _)| stack).collect();
         let region = |(start, made): (u64, Made)| Region {
             start,
             end: made.end,
@@ -120,12 +124,12 @@ impl Mapped {
             // What is a file's or shared the areas say.
             anonymous: true,
             shared: false,
-            by_allocator: by_allocator(&made.stack),
+            by_allocator: of_allocator.contains(&made.stack),
             by_break: false,
         };
         snapshot.regions.extend(table.regions.all().map(region));
         snapshot.regions.sort_by_key(|region| region.start);
-        snapshot.regions_dropped += table.calls.dropped;
+        snapshot.regions_dropped += table.unkept;
         snapshot.mapping_calls = Some(table.calls);
         for (&stack, addresses) in &table.stacks {
             snapshot.stacks.entry(stack).or_insert_with(|| Site {
@@ -155,7 +159,7 @@ struct Table {
     /// Return addresses, innermost first, by their hash.
     stacks: BTreeMap<u64, Vec<u64>>,
     calls: Calls,
-    /// There was no room for so many.
+    /// Those for which there was no room among the ranges.
     unkept: u64,
 }
 
@@ -200,6 +204,8 @@ struct Watcher {
     share: f64,
     /// And the process's CPU time then.
     begin: (Instant, f64),
+    /// When the process's map was last read for its code.
+    reloaded: Instant,
 }
 
 impl Watcher {
@@ -229,8 +235,9 @@ impl Watcher {
             table.give(&given, returns(given.function, &frames));
         });
         // Perhaps through a library that was loaded since.
-        if is_new {
+        if is_new && self.reloaded.elapsed() >= RELOADED {
             stacks.reload();
+            self.reloaded = Instant::now();
         }
         let counted = Counted {
             hits: maps.cpus.sum(|cpu| cpu.hits),
@@ -238,18 +245,20 @@ impl Watcher {
             samples: maps.cpus.sum(|cpu| cpu.samples),
             ..Counted::default()
         };
-        let calls = &mut table.calls;
-        calls.cpu_s = self.cost.seconds(counted);
-        calls.dropped = maps.lost.read(0);
+        let cpu_s = self.cost.seconds(counted);
         let of_process = cpu_s_of(self.pid) - self.begin.1;
         let base_s = of_process.max(self.begin.0.elapsed().as_secs_f64());
-        let is_over = calls.cpu_s > AT_ONCE_S + self.share * base_s;
-        if is_over || probed.has_lost_probes() {
-            calls.dropped += 1;
+        let is_over = cpu_s > AT_ONCE_S + self.share * base_s;
+        let dropped = maps.lost.read(0) + table.unkept;
+        table.calls = Calls {
+            cpu_s,
+            dropped,
+            came_off: is_over || probed.has_lost_probes(),
+            ..table.calls
+        };
+        if table.calls.came_off {
             self.probed = None;
         }
-        let unkept = std::mem::take(&mut table.unkept);
-        table.calls.dropped += unkept;
     }
 }
 

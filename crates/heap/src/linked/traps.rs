@@ -44,8 +44,10 @@ pub struct Traps {
 pub struct Calls {
     /// Of mmap and mremap that gave memory.
     pub seen: u64,
-    /// That were not taken in: more than there is room for, or all after the probes came off over their budget.
+    /// That were not taken in, for want of room.
     pub dropped: u64,
+    /// The probes came off for good: over their budget, or their holder was ended from outside.
+    pub came_off: bool,
     /// Of the process's CPU time, by what a hit took at the start on functions of highwater's own.
     pub cpu_s: f64,
 }

@@ -6,6 +6,7 @@ use ::heap::memory_managers::{How, Runtime};
 use memory::account::{LiveBy, Part};
 use memory::brief::brief;
 use memory::growth::Growth;
+use memory::rank::Site;
 use units::written::{bytes, percent};
 
 /// Share of a growth that LazyFree or untouched huge pages must make up to be its cause.
@@ -391,7 +392,7 @@ fn stacks(case: &Case, growth: &Growth) -> CauseVerdict {
         "; the number of threads is the same, so they go deeper, or ended ones were never joined"
             .into()
     };
-    let starts_most = |site: &&memory::rank::Site| site.share_of_growth > MOST;
+    let starts_most = |site: &&Site| site.share_of_growth > MOST;
     let started = case.stack_sites.first().filter(starts_most);
     let started = started.map_or_else(String::new, |site| {
         format!("; most were started by {}", heap::placed(site))

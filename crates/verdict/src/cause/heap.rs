@@ -36,6 +36,10 @@ const FREED_MIN: u64 = 8;
 /// What a site must have lost to be named though its growth is small for the process.
 const SLOW_BYTES_MIN: f64 = 65_536.0;
 
+/// The next step where the samples name no site.
+const MORE_SAMPLES: &str =
+    "observe longer (--duration): the samples name the site as they become more";
+
 /// Callers that the sentence names.
 const CALLERS: usize = 2;
 
@@ -194,8 +198,7 @@ fn unexplained(largest: &Site, rate: &str) -> CauseVerdict {
         named(largest),
         percent(largest.share_of_growth)
     );
-    let next = "observe longer (--duration): the samples name the site as they become more";
-    verdict(Cause::Filling, 0.4, sentence, next)
+    verdict(Cause::Filling, 0.4, sentence, MORE_SAMPLES)
 }
 
 /// The site that the verdict is about.
@@ -359,11 +362,10 @@ fn nameless(case: &Case, growth: &Growth) -> CauseVerdict {
         "the live heap grows by {}, spread over sites none of which grows by more than chance yet",
         rate(growth)
     );
-    let next = "observe longer (--duration): the samples name the site as they become more";
     if chance_if_held(lost, asked) < LOST_CHANCE {
         let sentence =
             format!("leak: {spread}, and {lost} of {asked} sampled older blocks are unreachable");
-        return verdict(Cause::Leak, 0.6, sentence, next);
+        return verdict(Cause::Leak, 0.6, sentence, MORE_SAMPLES);
     }
-    verdict(Cause::Filling, 0.4, spread, next)
+    verdict(Cause::Filling, 0.4, spread, MORE_SAMPLES)
 }

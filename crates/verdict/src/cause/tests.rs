@@ -1,6 +1,7 @@
 //! Cases with a known cause, part by part.
 // Long because each cause has a test of its own, and all share the builders at the top.
 
+mod beside;
 mod callers;
 mod level;
 mod past;

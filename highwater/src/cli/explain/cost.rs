@@ -134,7 +134,13 @@ fn mappings(calls: Calls) -> Item {
         basis: Basis::Estimated,
         events: calls.seen,
         of: "calls of mmap and mremap",
-        how: "by uprobes; what a hit takes, as above".into(),
+        how: match (calls.came_off, calls.dropped) {
+            (true, _) => "by uprobes, which came off before the end: more calls than their part of the budget, or \
+                          ended from outside"
+                .into(),
+            (false, 0) => "by uprobes; what a hit takes, as above".into(),
+            (false, dropped) => format!("by uprobes; {dropped} more were not taken in"),
+        },
     }
 }
 

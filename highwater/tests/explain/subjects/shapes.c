@@ -174,6 +174,9 @@ __attribute__((noinline)) char *open_window(size_t size) {
 static void mapping(void) {
     for (;;) { open_window(256 * 1024); churn(100); rest_ms(100); }
 }
+static void windows(void) {
+    for (;;) munmap(open_window(8192), 8192);
+}
 static void *sleeper(void *unused) {
     (void)unused;
     volatile char deep[64 * 1024];
@@ -243,8 +246,8 @@ int main(int count, char **words) {
     static const struct { const char *name; void (*run)(void); } all[] = {
         {"leak", leak}, {"leak-wrapped", leak_wrapped}, {"leak-large", leak_large}, {"leak-kept", leak_kept},
         {"leak-threads", leak_threads}, {"leak-child", leak_child}, {"filling", filling}, {"cache", cache},
-        {"frag", frag}, {"peak", peak}, {"mapping", mapping}, {"stacks", stacks}, {"files", files},
-        {"shared", shared}, {"lazyfree", lazyfree}, {"hugepages", hugepages}, {"flat", flat},
+        {"frag", frag}, {"peak", peak}, {"mapping", mapping}, {"windows", windows}, {"stacks", stacks},
+        {"files", files}, {"shared", shared}, {"lazyfree", lazyfree}, {"hugepages", hugepages}, {"flat", flat},
     };
     for (size_t i = 0; count > 1 && i < sizeof all / sizeof all[0]; i++)
         if (!strcmp(words[1], all[i].name)) all[i].run();

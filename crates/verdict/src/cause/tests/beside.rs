@@ -1,0 +1,45 @@
+//! What a site beside the largest changes.
+
+use super::*;
+
+fn of_share(share_of_growth: f64, of: Site) -> Site {
+    Site {
+        share_of_growth,
+        ..of
+    }
+}
+
+#[test]
+fn a_certain_leak_leads_before_a_larger_site_that_fills() {
+    let mut beside = case(&[(Part::LiveHeap, 5.0)]);
+    let cache = || of_share(0.95, site("cache_put", 0.0, Some((0, 48))));
+    beside.sites = vec![cache(), of_share(0.05, site("drip", 0.0, Some((48, 48))))];
+    let verdict = judge(&beside);
+    assert_eq!(verdict.cause, Cause::Leak);
+    for said in [
+        "leak at drip",
+        "48 of 48",
+        "cache_put, which is still referenced",
+    ] {
+        assert!(verdict.sentence.contains(said), "{verdict:?}");
+    }
+    beside.sites = vec![cache(), of_share(0.05, site("drip", 0.0, Some((3, 48))))];
+    assert_eq!(
+        judge(&beside).cause,
+        Cause::Filling,
+        "three of 48 by chance"
+    );
+}
+
+#[test]
+fn a_site_with_little_of_the_growth_is_not_its_cause() {
+    let mut unknown = case(&[(Part::LiveHeap, 5.0)]);
+    unknown.sites = vec![of_share(0.03, site("serve", 0.0, Some((0, 48))))];
+    let verdict = judge(&unknown);
+    assert!(verdict.confidence < 0.5, "{verdict:?}");
+    assert!(
+        verdict.sentence.contains("explain little of it"),
+        "{verdict:?}"
+    );
+    assert!(!verdict.sentence.contains("serve fills"), "{verdict:?}");
+}
