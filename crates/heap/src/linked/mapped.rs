@@ -26,6 +26,7 @@ use crate::probe::{ProbeSnapshot, Region, Site};
 use crate::smaps::Area;
 use bpf::fdinfo;
 use bpf::uprobes::Target;
+use observe::overhead::KERNEL_BYTES_MAX;
 use observe::overhead::own::cpu_s_of;
 use symbols::unwind::Stacks;
 
@@ -65,8 +66,9 @@ pub struct Mapped {
 }
 
 impl Mapped {
-    /// Probes mmap and mremap of a file of `pid`. `None`: it has none by these names. `share`: the budget of all
-    /// probes, of the process's CPU time or of a core; `cost`: what a hit takes.
+    /// Probes mmap and mremap of a file of `pid`. `None`: it has none by these names, or all probes together would take
+    /// too much of the kernel's memory. `share`: the budget of all probes, of the process's CPU time or of a core;
+    /// `cost`: what a hit takes.
     ///
     /// # Errors
     /// No right, or a kernel that cannot.
@@ -78,6 +80,9 @@ impl Mapped {
         }
         let probed = attach(&target, &functions, ROOM, &|| None)?;
         let kernel_bytes = fdinfo::kernel_bytes();
+        if kernel_bytes > KERNEL_BYTES_MAX {
+            return Ok(None);
+        }
         // Each byte is a sample: every call is taken.
         probed.maps.mean.write(0, 1);
         let shared = Arc::new(Shared::default());

@@ -34,7 +34,7 @@ pub fn text(explained: &Explained) -> String {
     sites(title, &explained.case.sites, &mut out);
     sites("sites of mappings", &explained.case.mapping_sites, &mut out);
     sites(
-        "who started threads, by growth of their stacks",
+        "places where threads were started",
         &explained.case.stack_sites,
         &mut out,
     );
