@@ -32,6 +32,7 @@ pub mod smaps;
 pub mod stacks;
 pub mod symbols;
 pub mod types;
+mod watch;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -42,9 +43,7 @@ use rustix::time::ClockId;
 use family::Member;
 use glibc::sampled::Sampled;
 use kernel::read_kernel_held;
-use linked::Linked;
-use linked::mapped::Mapped;
-use linked::place::{On, Place, Process};
+use linked::place::Process;
 use memory_managers::{MemoryManagers, Subject, read_managers};
 use observe::clock::read_ns;
 use observe::fact::library::Libraries;
@@ -60,6 +59,8 @@ use probe::ProbeSnapshot;
 use smaps::Area;
 use stacks::{Scene, StackArea, Stacks};
 use types::Census;
+pub use watch::Uprobes;
+use watch::Watch;
 
 /// All that one snapshot brings. Bytes; times in nanoseconds of CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Default)]
@@ -82,6 +83,9 @@ pub struct HeapSnapshot {
     pub huge_untouched_bytes: u64,
     /// Memory may not be read (another user's process, or ptrace_scope).
     pub memory_denied: bool,
+    /// From now on uprobes are on the allocator of another heap: what they told until now is of no use with what they
+    /// tell from now on.
+    pub watched_anew: bool,
 }
 
 impl HeapSnapshot {
@@ -98,68 +102,6 @@ impl HeapSnapshot {
 /// of glibc's, and one snapshot is enough.
 const REREADS_MAX: usize = 3;
 const TORN_IN_A_ROW_MAX: usize = 3;
-
-/// Probes on an allocator that the preloaded probe does not count.
-#[derive(Default)]
-pub enum Uprobes {
-    #[default]
-    NotAsked,
-    /// From the next snapshot on, where they can be. `at_start`: the program was started for it.
-    Wanted {
-        at_start: bool,
-        /// The budget, of the process's CPU time or of a core.
-        share: f64,
-    },
-    On(Box<Watch>),
-    /// There is nothing to probe.
-    NoFunctions,
-    /// In the kernel's words.
-    Refused(String),
-}
-
-/// What is watched of a process that does without the probe.
-pub struct Watch {
-    linked: Linked,
-    /// Who maps memory; `None`: its C library cannot be probed, or the preloaded probe tells.
-    mapped: Option<Mapped>,
-    /// Code of a library that is nothing but an allocator.
-    library: Vec<(u64, u64)>,
-}
-
-impl Watch {
-    fn new(linked: Linked, mapped: Option<Mapped>, place: &Place, areas: &[Area]) -> Watch {
-        let at_base = areas.iter().find(|area| area.start == place.base);
-        let library = at_base.filter(|_| place.on == On::Library);
-        let of_library = |area: &&Area| library.is_some_and(|first| first.name == area.name);
-        let library = areas
-            .iter()
-            .filter(of_library)
-            .map(|area| (area.start, area.end));
-        Watch {
-            linked,
-            mapped,
-            library: library.collect(),
-        }
-    }
-
-    /// The account so far, as a probe would give it. `areas` were read at `since_ns` or later.
-    fn snapshot(&self, areas: &[Area], since_ns: u64) -> ProbeSnapshot {
-        let mut snapshot = self.linked.snapshot();
-        let in_library = |address: u64| {
-            let mut library = self.library.iter();
-            library.any(|&(start, end)| (start..end).contains(&address))
-        };
-        let is_allocators = |address| self.linked.is_allocators(address) || in_library(address);
-        if let Some(mapped) = &self.mapped {
-            if let Some(traps) = &mut snapshot.traps {
-                traps.places += mapped.places;
-                traps.kernel_bytes = traps.kernel_bytes.max(mapped.kernel_bytes);
-            }
-            mapped.add_to(&mut snapshot, (areas, since_ns), is_allocators);
-        }
-        snapshot
-    }
-}
 
 /// Reads one process again and again.
 pub struct HeapReader {
@@ -255,6 +197,7 @@ impl HeapReader {
         if let Some(memory) = &memory {
             self.walk(memory, &mut snapshot, begin_ns);
         }
+        snapshot.watched_anew = self.changes_over(&snapshot);
         Ok(snapshot)
     }
 
@@ -263,29 +206,16 @@ impl HeapReader {
     fn add_watched(&mut self, areas: &[Area], snapshot: &mut HeapSnapshot, since_ns: u64) {
         if let Uprobes::Wanted { at_start, share } = self.uprobes {
             let pid = self.member.pid as u32;
-            let open = |place: &Place| Linked::open(pid, place, at_start, share);
             let process = Process {
                 path: &self.path,
                 folder: &self.folder,
                 areas,
             };
-            let Some(places) = process.places() else {
+            let by_probe = snapshot.probe.is_some();
+            let Some(opened) = Watch::open(pid, &process, (at_start, share), by_probe) else {
                 return;
             };
-            // What the first does not have the second may; an error ends it.
-            let mut opened = places
-                .iter()
-                .filter_map(|place| Some((open(place).transpose()?, place)));
-            self.uprobes = match opened.next() {
-                Some((Ok(linked), place)) => {
-                    let cost = linked.cost();
-                    let mapped = || Mapped::open(pid, &process.mapper(), share, cost).ok()?;
-                    let mapped = snapshot.probe.is_none().then(mapped).flatten();
-                    Uprobes::On(Box::new(Watch::new(linked, mapped, place, areas)))
-                }
-                Some((Err(error), _)) => Uprobes::Refused(error.to_string()),
-                None => Uprobes::NoFunctions,
-            };
+            self.uprobes = opened;
         }
         if let Uprobes::On(watch) = &self.uprobes {
             let own = watch.snapshot(areas, since_ns);
@@ -294,6 +224,18 @@ impl HeapReader {
                 None => own,
             });
         }
+    }
+
+    /// Puts the uprobes on the allocator of another heap, once that is the one that grows; whether that was now.
+    fn changes_over(&mut self, snapshot: &HeapSnapshot) -> bool {
+        let (Uprobes::On(watch), Some(walk)) = (&mut self.uprobes, &snapshot.walk) else {
+            return false;
+        };
+        let changes = watch.grows_beside(walk, &snapshot.areas);
+        if changes && let Uprobes::On(watch) = std::mem::take(&mut self.uprobes) {
+            self.uprobes = watch.changed_over();
+        }
+        changes
     }
 
     /// Walks glibc's heap and counts its objects. Of the blocks that uprobes sampled there, those that it shows to be

@@ -26,6 +26,8 @@ pub struct Columns {
     /// Says the unit of the value, row by row.
     pub unit: Option<usize>,
     pub facts: Facts,
+    /// Nothing says that the values are memory: they are the only numbers.
+    pub is_only_number: bool,
     /// In the wide form: the columns of processes, with their factors; `value` means nothing then.
     pub wide: Vec<(usize, f64)>,
 }
@@ -46,7 +48,7 @@ pub fn parse_header(
             .usual_value()
             .ok_or_else(|| header.missing("rss", "memory", "--value-column"))?,
     };
-    if value == time.place {
+    if value == time.place && time.interval_s.is_none() {
         return Err(header.missing("rss", "memory", "--value-column"));
     }
     let (value_factor, unit_said) = value_unit(&header, value, wanted, blanks)?;
@@ -69,6 +71,7 @@ pub fn parse_header(
         kind: names.iter().position(|n| n == "type"),
         unit: header.find(&["unit", "units"]),
         facts: header.facts(),
+        is_only_number: false,
         wide: Vec::new(),
     })
 }
@@ -102,14 +105,10 @@ fn value_unit(
         .iter()
         .any(|phrase| header.words[value].are(phrase));
     let of_proc = header.words[value].are("vm rss");
-    Ok((
-        if of_proc || (of_ps && printed) {
-            1024.0
-        } else {
-            1.0
-        },
-        false,
-    ))
+    // sar's unit is in the name.
+    let of_sar = header.is_of_sar(value);
+    let is_kib = of_proc || of_sar || (of_ps && printed);
+    Ok((if is_kib { 1024.0 } else { 1.0 }, of_sar))
 }
 
 fn unknown_unit(value: usize, unit: &str) -> ImportError {
@@ -173,6 +172,26 @@ pub fn parse_wide(names: &[String], wanted: &Wanted) -> Result<Columns, ImportEr
         value_factor: 1.0,
         ..Columns::default()
     })
+}
+
+/// Whether nothing is known of a column but its name, and that is no other measure's.
+pub fn is_unknown(names: &[String], at: usize, wanted: &Wanted) -> bool {
+    let header = Header::new(names);
+    let time = header.time(wanted, false).ok();
+    let is_time = time.is_some_and(|time| {
+        time.interval_s.is_none() && (time.place == at || time.date == Some(at))
+    });
+    let is_name = IDS
+        .iter()
+        .chain(ARMS)
+        .any(|phrase| header.words[at].are(phrase));
+    let is_asked = |given: &Option<String>| {
+        given
+            .as_deref()
+            .is_some_and(|given| given == names[at].trim())
+    };
+    let is_named = is_asked(&wanted.id) || is_asked(&wanted.arm);
+    !is_time && !is_name && !is_named && !is_other_measure(&header.words[at])
 }
 
 fn is_other_measure(words: &Words) -> bool {

@@ -22,6 +22,8 @@ pub struct Wanted {
     pub dates: Option<DateOrder>,
     /// Every column but the time is a process.
     pub wide: bool,
+    /// From one reading of a series to the next, where no column has times.
+    pub interval_s: Option<f64>,
 }
 
 /// The column of the time.
@@ -33,6 +35,19 @@ pub struct Time {
     pub factor: f64,
     pub is_date: bool,
     pub is_elapsed: bool,
+    /// There is no such column: readings of a series are so far apart.
+    pub interval_s: Option<f64>,
+}
+
+impl Time {
+    /// Of a table without times.
+    fn without(interval_s: f64) -> Time {
+        Time {
+            factor: 1.0,
+            interval_s: Some(interval_s),
+            ..Time::default()
+        }
+    }
 }
 
 /// What else is known of a process at a sample, for the audit.
@@ -152,6 +167,8 @@ const VALUES: &[&str] = &[
     "used ram",
     "pss",
     "uss",
+    "kbmemused",
+    "memused",
 ];
 const MARKS: &[&str] = &[
     "vm hwm",
@@ -234,9 +251,11 @@ impl<'a> Header<'a> {
     pub fn time(&self, wanted: &Wanted, blanks: bool) -> Result<Time, ImportError> {
         let place = match wanted.time.as_deref() {
             Some(given) => self.need(given, "time", "--time-column")?,
-            None => self
-                .usual_time(blanks)
-                .ok_or_else(|| self.missing("t_s", "time", "--time-column"))?,
+            None => match (self.usual_time(blanks), wanted.interval_s) {
+                (Some(place), _) => place,
+                (None, Some(interval_s)) => return Ok(Time::without(interval_s)),
+                (None, None) => return Err(self.no_time()),
+            },
         };
         let words = &self.words[place];
         let is = |phrase: &str| words.words.iter().any(|w| w == phrase);
@@ -254,7 +273,17 @@ impl<'a> Header<'a> {
                 .unwrap_or(1.0),
             is_date: is("date") || is("datetime"),
             is_elapsed: is("elapsed") || is("uptime"),
+            interval_s: None,
         })
+    }
+
+    fn no_time(&self) -> ImportError {
+        let told = self.missing("t_s", "time", "--time-column");
+        let next = format!(
+            "{}, or say how far apart the readings are, with --interval 10s",
+            told.next
+        );
+        ImportError { next, ..told }
     }
 
     /// In a table of ps TIME is the CPU time, and stands behind the process; a time of day stands first.
@@ -344,6 +373,12 @@ impl<'a> Header<'a> {
             ]),
             allocator: self.find(&["allocator", "malloc"]),
         }
+    }
+
+    /// Whether it is what the machine uses, in KiB, as sar and `sadf -j` call it.
+    pub fn is_of_sar(&self, at: usize) -> bool {
+        let is_json = || self.words[at].are("memused") && self.find(&["memused percent"]).is_some();
+        self.words[at].are("kbmemused") || is_json()
     }
 
     pub fn mark(&self) -> Option<(usize, f64)> {

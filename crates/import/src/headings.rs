@@ -30,8 +30,9 @@ pub fn unit_factor(unit: &str) -> Option<f64> {
 pub fn factor_of_word(unit: &str) -> Option<f64> {
     match unit.to_ascii_lowercase().as_str() {
         "kb" | "kbytes" => Some(1024.0),
-        "mbytes" => unit_factor("mb"),
-        "gbytes" => unit_factor("gb"),
+        "kilobytes" => Some(1e3),
+        "mbytes" | "megabytes" => unit_factor("mb"),
+        "gbytes" | "gigabytes" => unit_factor("gb"),
         other => unit_factor(other),
     }
 }

@@ -3,6 +3,7 @@
 
 use super::ImportError;
 use super::columns::{Columns, Wanted, parse_header, parse_wide};
+use super::moment::{DateOrder, Moment, parse_moment};
 
 /// So many lines may stand before a header: a title, a line of pidstat about the machine.
 const PREAMBLE_LINES: usize = 20;
@@ -107,7 +108,41 @@ pub fn parse_layout(head: &str, wanted: &Wanted, is_cut: bool) -> Result<Layout,
             return Ok(found);
         }
     }
-    Ok(at(line, forced.unwrap_or(form_of(line.text)), None))
+    Ok(above_readings(&lines[first..], forced)
+        .unwrap_or_else(|| at(line, forced.unwrap_or(form_of(line.text)), None)))
+}
+
+/// A header whose first name says nothing: the line above the first one that begins with an instant and holds numbers
+/// behind it, as CloudWatch and pandas write them.
+fn above_readings(lines: &[Line], forced: Option<Form>) -> Option<Layout> {
+    let filled: Vec<&Line> = lines
+        .iter()
+        .filter(|line| !line.is_blank())
+        .take(PREAMBLE_LINES)
+        .collect();
+    filled.windows(2).find_map(|pair| {
+        let form = forced.unwrap_or(form_of(pair[1].text));
+        let (mut names, fields) = (fields_of(pair[0].text, form), fields_of(pair[1].text, form));
+        let is_reading =
+            is_instant(fields.first()?) && fields.len() > 1 && are_numbers(&fields[1..]);
+        let is_header = names.len() == fields.len() && !is_instant(&names[0]);
+        if !(is_reading && is_header) {
+            return None;
+        }
+        names[0] = "time".to_owned();
+        Some(at(*pair[0], form, Some(names)))
+    })
+}
+
+/// A date, or so many seconds of the epoch.
+fn is_instant(text: &str) -> bool {
+    match text.parse::<f64>() {
+        Ok(number) => number > 1e8,
+        Err(_) => matches!(
+            parse_moment(text, Some(DateOrder::MonthFirst)),
+            Ok((Moment::At(_), _))
+        ),
+    }
 }
 
 fn at(line: Line, form: Form, names: Option<Vec<String>>) -> Layout {
@@ -137,15 +172,19 @@ fn refuse_other(line: &Line) -> Result<(), ImportError> {
     let text = line.text.trim_start();
     let told = |what: &str, next: &str| Err(ImportError::new(line.number, 0, what, next));
     match text.as_bytes().first() {
-        Some(b'[') if text.len() == 1 || text[1..].trim_start().starts_with(['{', '[', ']']) => {
-            told(
-                "a list of JSON",
-                "give an object a line: jq -c '.[]' FILE | highwater verdict -",
-            )
-        }
+        _ if is_vmstat(text) => told(
+            "a table of vmstat, which says what is free and not what is used",
+            "record with sar -r 60, or of a process with pidstat -r -h -p PID 60",
+        ),
         Some(b'<') => told("a web page or XML", "give a CSV file with a header"),
         _ => Ok(()),
     }
+}
+
+fn is_vmstat(line: &str) -> bool {
+    let words = words_of_line(line);
+    let has = |name: &str| words.iter().any(|word| word == name);
+    line.starts_with("procs --") || (has("swpd") && has("free") && has("buff"))
 }
 
 /// Lines with their places; a line ends in \n, \r\n or \r.
@@ -238,7 +277,9 @@ fn blanks_header(line: Line, next: Option<&str>, wanted: &Wanted) -> Option<Layo
     let apart: Vec<String> = apart.filter(|name| !name.is_empty()).collect();
     let count = next.map_or(0, |next| fields_of(next, Form::Blanks).len());
     let wide_apart = |names: &Vec<String>| names.len() == count;
-    let fits = |names: &Vec<String>| columns_of(names, next, Form::Blanks, wanted).is_some();
+    // The time is of the first snapshot, and no name: it is no header of the wide form.
+    let below = next.filter(|_| !begins_with_time);
+    let fits = |names: &Vec<String>| columns_of(names, below, Form::Blanks, wanted).is_some();
     let chosen = match apart {
         apart if apart.len() < names.len() && wide_apart(&apart) && fits(&apart) => apart,
         _ if fits(&names) => names,
@@ -278,13 +319,17 @@ pub fn columns_of(
 
 /// Whether a row of the wide form may be these: every field but the first is empty, or begins as a number does.
 fn is_numbers(fields: &[String]) -> bool {
+    fields.len() > 2 && are_numbers(&fields[1..])
+}
+
+fn are_numbers(fields: &[String]) -> bool {
     let number = |field: &String| {
         let field = field.trim();
         field.is_empty()
             || field == "NaN"
             || field.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c))
     };
-    fields.len() > 2 && fields[1..].iter().all(number)
+    fields.iter().all(number)
 }
 
 /// "09:05:01", "09:05:01 PM"

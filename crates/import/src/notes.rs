@@ -82,6 +82,12 @@ pub fn of(seen: &Seen, header: &[String], columns: &Columns) -> Vec<String> {
             first.join(", ")
         ));
     }
+    if columns.is_only_number {
+        let value = name(columns.value);
+        notes.push(format!(
+            "{value} is taken for the memory: no other column has numbers"
+        ));
+    }
     if !columns.unit_said && columns.unit.is_none() && seen.bare && !seen.units {
         let unit = if columns.value_factor == 1024.0 {
             "KiB, as ps prints it"

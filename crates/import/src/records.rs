@@ -197,7 +197,7 @@ fn not_utf8(line: u64, column: usize) -> ImportError {
     )
 }
 
-/// An object as fields; those within it by `outer.inner`. Lists are left out.
+/// A line of text as an object's fields.
 fn parse_object(text: &str, line: u64) -> Result<Vec<(String, String)>, ImportError> {
     let object: Map<String, Value> = serde_json::from_str(text).map_err(|error| {
         let next = "give an object a line: jq -c . FILE | highwater verdict -";
@@ -205,24 +205,25 @@ fn parse_object(text: &str, line: u64) -> Result<Vec<(String, String)>, ImportEr
         told.column = error.column().max(1);
         told
     })?;
-    if object.contains_key("status") && object.contains_key("data") {
-        let next = "ask the server itself: highwater verdict --prometheus URL";
-        return Err(ImportError::new(line, 0, "an answer of a Prometheus", next));
-    }
+    Ok(flattened(&object))
+}
+
+/// An object's fields and their texts; those of an object within it by `outer.inner`. Lists are left out.
+pub fn flattened(object: &Map<String, Value>) -> Vec<(String, String)> {
     let mut fields = Vec::new();
     flatten("", object, NESTED_MAX, &mut fields);
-    Ok(fields)
+    fields
 }
 
 fn flatten(
     outer: &str,
-    object: Map<String, Value>,
+    object: &Map<String, Value>,
     depth: usize,
     into: &mut Vec<(String, String)>,
 ) {
     for (key, value) in object {
         let key = if outer.is_empty() {
-            key
+            key.clone()
         } else {
             format!("{outer}.{key}")
         };

@@ -1,20 +1,24 @@
 //! Rows of a table, one reading each: from records by the columns that the header names.
 
+use std::collections::HashMap;
 use std::io::Read;
 
 use csv::StringRecord;
 
-use super::columns::{Columns, Wanted, parse_header, parse_wide};
+use super::columns::{Columns, Wanted, is_unknown, parse_header, parse_wide};
 use super::headings::{factor_of_word, without_unit};
-use super::layout::{Form, Layout, columns_of, is_clock, parse_layout};
+use super::layout::{Form, Layout, columns_of, fields_of, is_clock, parse_layout};
 use super::number::{NoNumber, Numbers};
 use super::records::{Records, fit_words, free_column};
 use super::text::{self, Text};
 use super::time::{NoTime, Times};
-use super::{ImportError, Row, notes};
+use super::{ImportError, Row, foreign, notes};
 
 /// Rows of the beginning that are looked at for what they prove about the others.
 const AHEAD_ROWS: usize = 4000;
+
+/// Lines of it that are read to find the column of the values by what is in it.
+const AHEAD_LINES: usize = 40;
 
 /// A stream of rows.
 pub struct Rows<'a> {
@@ -25,6 +29,10 @@ pub struct Rows<'a> {
     columns: Columns,
     record: StringRecord,
     line: u64,
+    /// Before it, that the input does not have.
+    lines_added: u64,
+    /// Readings of each series so far, where the table has no times.
+    counted: HashMap<String, u64>,
     /// In the wide form: the column that is next, of those of processes.
     next_wide: usize,
     numbers: Numbers,
@@ -36,11 +44,15 @@ pub struct Rows<'a> {
 impl<'a> Rows<'a> {
     /// Reads the header.
     pub fn open(input: impl Read + 'a, wanted: &Wanted) -> Result<Rows<'a>, ImportError> {
-        let text = text::open(input)?;
-        let is_cut = text.is_cut();
+        let text = foreign::table_of(text::open(input)?, wanted)?;
+        let (is_cut, lines_added) = (text.is_cut(), text.lines_added);
         let head = String::from_utf8_lossy(whole_lines(&text.head, is_cut)).into_owned();
         let layout = parse_layout(&head, wanted, is_cut)?;
-        Rows::of_layout(text, &head, layout, wanted)
+        let rows = Rows::of_layout(text, &head, layout, wanted)?;
+        Ok(Rows {
+            lines_added,
+            ..rows
+        })
     }
 
     fn of_layout(
@@ -66,7 +78,8 @@ impl<'a> Rows<'a> {
         let numbers = Numbers {
             decimal: wanted.decimal,
             comma_parts_thousands: form == Form::Separated(b','),
-            unit_said: columns.unit_said,
+            // ps and top print KiB where they print no unit, and a letter behind what is large.
+            unit_said: columns.unit_said || columns.value_factor == 1024.0,
             ..Numbers::default()
         };
         let times = Times {
@@ -85,6 +98,8 @@ impl<'a> Rows<'a> {
             columns,
             record: StringRecord::new(),
             line: 0,
+            lines_added: 0,
+            counted: HashMap::new(),
             beside: Numbers {
                 unit_said: true,
                 ..numbers.clone()
@@ -127,7 +142,7 @@ impl<'a> Rows<'a> {
             let Some(line) = self.records.next(&mut self.record)? else {
                 return Ok(false);
             };
-            self.line = line;
+            self.line = line.saturating_sub(self.lines_added);
             if !self.is_reading() {
                 continue;
             }
@@ -156,7 +171,9 @@ impl<'a> Rows<'a> {
         };
         let first = record.get(0).unwrap_or("");
         match self.form {
-            Form::Blanks => first != "Average:" && !(same(1) && (same(0) || is_clock(first))),
+            // pidstat and sar: averages, and starts of the machine.
+            Form::Blanks if first == "Average:" || is_restart(record) => false,
+            Form::Blanks => !(same(1) && (same(0) || is_clock(first))),
             Form::Separated(b'|') => !same(0) && !is_rule(record),
             _ => !same(0),
         }
@@ -251,6 +268,11 @@ impl<'a> Rows<'a> {
     }
 
     fn time(&mut self, id: &str) -> Result<f64, ImportError> {
+        if let Some(interval_s) = self.columns.time.interval_s {
+            let count = self.counted.entry(id.to_owned()).or_default();
+            *count += 1;
+            return Ok((*count - 1) as f64 * interval_s);
+        }
         let place = self.columns.time.place;
         let text = self.record.get(place).unwrap_or("");
         let told = |e: NoTime| ImportError::new(self.line, place, e.what, e.next);
@@ -315,8 +337,10 @@ impl<'a> Rows<'a> {
                 .date
                 .and_then(|at| record.get(at))
                 .unwrap_or("");
-            self.times.learn(if date.is_empty() { time } else { date });
-            seen.time(time, !date.is_empty());
+            if self.columns.time.interval_s.is_none() {
+                self.times.learn(if date.is_empty() { time } else { date });
+                seen.time(time, !date.is_empty());
+            }
             seen.others(&record, &self.columns);
         }
         self.beside.decimal = self.numbers.decimal;
@@ -363,10 +387,58 @@ fn columns(
     if wanted.wide {
         return parse_wide(header, wanted);
     }
+    let lines = text.lines().skip(1).take(AHEAD_LINES);
+    if let Some(columns) = only_number(header, lines, form, wanted) {
+        return Ok(columns);
+    }
     match parse_wide(header, wanted) {
         Err(error) if error.column > 1 => Err(error),
         _ => parse_header(header, wanted, form == Form::Blanks),
     }
+}
+
+/// Columns of which one holds numbers, the times and the names apart, whatever it is called.
+fn only_number<'t>(
+    header: &[String],
+    lines: impl Iterator<Item = &'t str>,
+    form: Form,
+    wanted: &Wanted,
+) -> Option<Columns> {
+    let rows: Vec<Vec<String>> = lines
+        .map(|line| fields_of(line, form))
+        .filter(|fields| fields.len() == header.len())
+        .collect();
+    let is_free = |at: &usize| wanted.value.is_none() && is_unknown(header, *at, wanted);
+    let is_number = |at: &usize| {
+        let cells = rows.iter().map(|row| row[*at].as_str());
+        let mut cells = cells.filter(|cell| !cell.is_empty()).peekable();
+        let number = |cell: &str| Numbers::default().read(cell, 1.0).is_ok();
+        cells.peek().is_some() && cells.all(number)
+    };
+    let all: Vec<usize> = (0..header.len())
+        .filter(is_free)
+        .filter(is_number)
+        .collect();
+    let [only] = all[..] else {
+        return None;
+    };
+    let value = Some(header[only].trim().to_owned());
+    let wanted = Wanted {
+        value,
+        ..wanted.clone()
+    };
+    let columns = parse_header(header, &wanted, form == Form::Blanks).ok()?;
+    Some(Columns {
+        is_only_number: true,
+        ..columns
+    })
+}
+
+/// sar writes where the machine was started: "12:34:56 LINUX RESTART (2 CPU)".
+fn is_restart(record: &StringRecord) -> bool {
+    let words = record.iter().skip(1);
+    let mut pairs = words.clone().zip(words.skip(1));
+    pairs.any(|pair| pair == ("LINUX", "RESTART"))
 }
 
 /// A line of dashes under a header, or the count of rows under a table, as databases write them.

@@ -206,7 +206,8 @@ fn what_cannot_be_read_right_is_refused_with_its_place() {
         ("PID RSS COMMAND\n1 2 3\n", (1, 1), "no time column"),
         ("time id rss\n1 a b 5\n", (2, 4), "commas between"),
         ("time rss\n1 5 5\n", (2, 3), "commas between"),
-        ("[{\"t\":1}]\n", (1, 1), "jq"),
+        ("[{\"t\":1}]\n", (1, 1), "no memory column"),
+        ("[{\"a\":1}]\n", (1, 1), "jq"),
         ("{\"t\":1,\n", (1, 7), "jq -c"),
         (
             "{\"status\":\"success\",\"data\":{}}\n",

@@ -18,9 +18,20 @@ pub type Whole<'a> = Chain<Cursor<Vec<u8>>, Box<dyn Read + 'a>>;
 pub struct Text<'a> {
     pub head: Vec<u8>,
     rest: Box<dyn Read + 'a>,
+    /// Lines that the input does not have: a header that was added.
+    pub lines_added: u64,
 }
 
 impl<'a> Text<'a> {
+    /// `head` is as long as [`HEAD_BYTES`], or all of it.
+    pub fn new(head: Vec<u8>, rest: Box<dyn Read + 'a>) -> Text<'a> {
+        Text {
+            head,
+            rest,
+            lines_added: 0,
+        }
+    }
+
     /// All of it from this byte on.
     pub fn from(self, begins: usize) -> Whole<'a> {
         let mut head = Cursor::new(self.head);
@@ -61,14 +72,48 @@ const OTHERS: &[(&[u8], &str, &str)] = &[
     ),
     (
         b"PK\x03\x04",
-        "a zip archive or a spreadsheet",
-        "unpack it, or save the sheet as CSV",
+        "a spreadsheet, or a zip archive",
+        "libreoffice --headless --convert-to csv FILE, or unzip -p FILE | highwater verdict -",
     ),
-    (b"PAR1", "Parquet", "write it as CSV first"),
+    (
+        b"\xd0\xcf\x11\xe0",
+        "a spreadsheet of an old Excel",
+        "libreoffice --headless --convert-to csv FILE",
+    ),
+    (
+        b"PAR1",
+        "Parquet",
+        "duckdb -csv -c \"FROM 'FILE'\" | highwater verdict -",
+    ),
+    (
+        b"ARROW1",
+        "a file of Arrow",
+        "python3 -c \"import pandas; print(pandas.read_feather('FILE').to_csv())\" | highwater verdict -",
+    ),
+    (
+        b"ORC",
+        "ORC",
+        "python3 -c \"import pandas; print(pandas.read_orc('FILE').to_csv())\" | highwater verdict -",
+    ),
+    (
+        b"Obj\x01",
+        "Avro",
+        "avro-tools tojson FILE | highwater verdict -",
+    ),
+    (
+        b"\x89HDF\r\n",
+        "HDF5",
+        "python3 -c \"import pandas; print(pandas.read_hdf('FILE').to_csv())\" | highwater verdict -",
+    ),
+    (
+        b"\x96\xd5",
+        "a file of sysstat",
+        "sadf -d FILE -- -r | highwater verdict -",
+    ),
     (
         b"SQLite format 3\0",
         "a database of SQLite",
-        "give the folder of the run, or export a table as CSV",
+        "give the folder of the run, or sqlite3 -csv -header FILE 'SELECT * FROM TABLE' | highwater verdict -",
     ),
     (b"%PDF", "a PDF", "give a CSV file with a header"),
     (b"\x7fELF", "a program", "give a CSV file with a header"),
@@ -82,7 +127,7 @@ pub fn open<'a>(input: impl Read + 'a) -> Result<Text<'a>, ImportError> {
     let mut input: Box<dyn Read + 'a> = Box::new(input);
     // A gzip in a gzip is somebody's mistake, and is read all the same; more is none.
     for _ in 0..3 {
-        let head = peek(&mut input).map_err(unread)?;
+        let head = head_of(&mut input)?;
         if head.starts_with(b"\x1f\x8b") {
             let packed = BufReader::new(Cursor::new(head).chain(input));
             input = Box::new(MultiGzDecoder::new(packed));
@@ -126,7 +171,7 @@ fn plain<'a>(mut head: Vec<u8>, input: Box<dyn Read + 'a>) -> Result<Text<'a>, I
         };
         return Err(ImportError::new(line, 0, words, next));
     }
-    Ok(Text { head, rest: input })
+    Ok(Text::new(head, input))
 }
 
 fn unread(error: io::Error) -> ImportError {
@@ -144,6 +189,13 @@ fn unread(error: io::Error) -> ImportError {
 }
 
 /// The beginning of a stream, as much as [`HEAD_BYTES`].
+///
+/// # Errors
+/// It cannot be read.
+pub fn head_of(input: &mut dyn Read) -> Result<Vec<u8>, ImportError> {
+    peek(input).map_err(unread)
+}
+
 fn peek(input: &mut dyn Read) -> io::Result<Vec<u8>> {
     let mut head = Vec::with_capacity(CHUNK);
     while head.len() < HEAD_BYTES {
@@ -296,7 +348,9 @@ mod tests {
     #[test]
     fn what_is_no_text_says_what_to_do() {
         let told = |bytes: &[u8]| read(bytes).unwrap_err().to_string();
-        assert!(told(b"PK\x03\x04xx").contains("save the sheet as CSV"));
+        assert!(told(b"PK\x03\x04xx").contains("--convert-to csv"));
+        assert!(told(b"PAR1xx").contains("duckdb -csv"));
+        assert!(told(b"\x96\xd5\x75\x21").contains("sadf -d"));
         assert!(told(b"\x28\xb5\x2f\xfdx").contains("zstd -dc"));
         assert_eq!(
             told(b"id,t\0s\n"),

@@ -24,6 +24,7 @@ mod tests;
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -37,6 +38,7 @@ use import::columns::unit_factor;
 use import::number::Decimal;
 use import::rows::Rows;
 use import::time::DateOrder;
+use units::parse_duration;
 
 /// Classify memory series (CSV, a pipe, a run, Prometheus): growing, flat, plateauing, sawtooth, stepped
 #[derive(Debug, Args)]
@@ -137,6 +139,9 @@ pub struct ColumnArgs {
     /// Column of the memory [default: rss, memory, value ...]
     #[arg(long, value_name = "NAME")]
     pub value_column: Option<String>,
+    /// From one reading of a series to the next, where no column has times, such as `10s`
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub interval: Option<Duration>,
     /// Unit of the values: B, kB, KiB, MB, MiB, GB, GiB [default: from the column's name or the cell]
     #[arg(long, value_parser = unit_of)]
     pub unit: Option<String>,

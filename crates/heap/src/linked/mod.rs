@@ -147,9 +147,9 @@ impl Linked {
         self.code.iter().any(|code| code.contains(&address))
     }
 
-    /// What a hit costs on this machine.
-    pub fn cost(&self) -> Cost {
-        lock(&self.shared.traps).cost
+    /// What it rests on and took so far.
+    pub fn traps(&self) -> Traps {
+        *lock(&self.shared.traps)
     }
 
     /// Takes out blocks that are free by now though nobody saw it: address, and when it was sampled. `is_walked`: it is

@@ -131,7 +131,11 @@ impl Tracked {
                 last.traps = now.traps;
             }
         } else {
-            self.history.add(at_s - self.begin_s, &snapshot);
+            if snapshot.watched_anew {
+                (self.history, snapshot.probe) = (History::default(), None);
+            } else {
+                self.history.add(at_s - self.begin_s, &snapshot);
+            }
             self.snapshot = snapshot;
         }
         let cost = read_ns(ClockId::ThreadCPUTime) - before;

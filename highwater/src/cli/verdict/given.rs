@@ -86,6 +86,7 @@ impl Given<'_> {
             decimal: columns.decimal,
             dates: columns.dates,
             wide: columns.wide,
+            interval_s: columns.interval.map(|interval| interval.as_secs_f64()),
         }
     }
 

@@ -109,6 +109,7 @@ fn only_of_files(args: &VerdictArgs, what: &str) -> Result<()> {
         ("--decimal", c.decimal.is_some()),
         ("--dates", c.dates.is_some()),
         ("--wide", c.wide),
+        ("--interval", c.interval.is_some()),
     ];
     match flags.iter().find(|(_, given)| *given) {
         Some((flag, _)) => {

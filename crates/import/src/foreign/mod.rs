@@ -1,0 +1,45 @@
+//! Texts of other tools that are no table yet, made into one: a document of JSON, tables between lines that say the
+//! time (`date; ps`, `top -b`), tables with blanks in their cells (`docker stats`), readings without a header.
+//!
+//! A line stays a line, so that an error says where it is in the file; of a document of JSON it says the reading.
+
+mod blocks;
+mod document;
+mod lines;
+mod unnamed;
+
+use std::io::Read;
+
+use super::ImportError;
+use super::header::Wanted;
+use super::text::{Text, head_of};
+use lines::{Translated, Translation};
+
+/// The text, or the table that it means. `wanted` names columns, as for any table.
+///
+/// # Errors
+/// A document that is too large, or broken.
+pub fn table_of<'a>(text: Text<'a>, wanted: &Wanted) -> Result<Text<'a>, ImportError> {
+    if document::may_be(&text.head) {
+        return document::table_of(text, wanted);
+    }
+    let head = String::from_utf8_lossy(&text.head).into_owned();
+    let blocks = || blocks::recognized(&head, wanted);
+    let unnamed = || unnamed::recognized(&head, wanted);
+    match blocks().or_else(unnamed) {
+        Some(translation) => translated(text, translation),
+        None => Ok(text),
+    }
+}
+
+fn translated(text: Text<'_>, translation: Translation) -> Result<Text<'_>, ImportError> {
+    let lines_added = u64::from(translation.header.is_some());
+    let mut table: Box<dyn Read> = Box::new(Translated::new(text.from(0), translation));
+    let head = head_of(&mut table)?;
+    let mut text = Text::new(head, table);
+    text.lines_added = lines_added;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests;
