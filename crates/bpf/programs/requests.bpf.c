@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT OR GPL-2.0-only */
 /*
  * Requests on the connections of one process: from the arrival of their first bytes to the first byte of
- * the answer. crates/sched/src/answers reads them.
+ * the answer; and those that it makes itself, from the first byte that it sends to the first of the reply.
+ * crates/sched/src/answers reads them.
  *
  * The tracepoints are there since Linux 6.3 (include/trace/events/sock.h). What is read of a connection
  * is when, by whom and how many bytes, and never the bytes.
@@ -21,13 +22,20 @@ struct connection {
 	/* Of the request that is not answered yet; 0: there is none. */
 	u64 arrived_ns;
 	u64 received_ns;
+	/* Of a request that the process made, and that has no reply yet; 0: there is none. */
+	u64 asked_ns;
 	u32 receiver;
 	/* The first argument of the system call that received it: the descriptor, in nearly all. */
 	u32 descriptor;
 	u32 role;
-	u32 unused;
+	/* Of one that the process opened: which descriptor it is has been told. */
+	u32 is_told;
 };
 
+/*
+ * Of a reply `arrived_ns` is when it was asked for, `received_ns` 0 and `answered_ns` when it came; 0: it
+ * is asked for on a new connection, whose peer can be found by the descriptor while it is open.
+ */
 struct answer {
 	u64 arrived_ns;
 	u64 received_ns;
@@ -40,7 +48,9 @@ struct answer {
 
 /* The least recently used goes: what it was at is not told. */
 MAP(connections, LRU_HASH, u64, struct connection, 16384);
-/* Nanoseconds; answers that took less are counted in `short_answers`. */
+/* Replies that took less are nothing that a request is slow by. */
+#define REPLY_LEAST_NS 2000000ULL
+/* Nanoseconds; answers that took less are counted in `short_answers`, replies that took less are not told. */
 MAP(limits, ARRAY, u32, u64, 1);
 /* 0 in a pause, when there is too much to tell: no request begins then, and those that began before end. */
 MAP(takes_more, ARRAY, u32, u64, 1);
@@ -100,6 +110,46 @@ static always_inline void opened(u64 sock, u32 role)
 	map_update(&connections, &sock, &fresh, 0);
 }
 
+/* What is sent may ask for something. */
+static always_inline void asks(u64 sock, struct connection *connection)
+{
+	if (connection->role == SERVER || connection->asked_ns || is_paused())
+		return;
+	connection->asked_ns = ktime_ns();
+	if (connection->role != CLIENT || connection->is_told)
+		return;
+	struct answer begun = {
+		.arrived_ns = connection->asked_ns,
+		.connection = sock,
+		.descriptor = first_argument(),
+		.role = CLIENT,
+	};
+	connection->is_told = 1;
+	ring_output(&ring, &begun, sizeof(begun), NO_WAKEUP);
+}
+
+/* Something came on a connection on which something was asked for. */
+static always_inline void replied(u64 sock, struct connection *connection, u32 receiver)
+{
+	struct answer reply = {
+		.arrived_ns = connection->asked_ns,
+		.answered_ns = ktime_ns(),
+		.connection = sock,
+		.receiver = receiver,
+		.sender = receiver,
+		.role = connection->role,
+	};
+	u64 took_ns = reply.answered_ns - reply.arrived_ns;
+	u64 *limit_ns = only(&limits);
+
+	connection->asked_ns = 0;
+	if (took_ns < REPLY_LEAST_NS || (limit_ns && took_ns < *limit_ns))
+		return;
+	reply.descriptor = first_argument();
+	if (ring_output(&ring, &reply, sizeof(reply), NO_WAKEUP))
+		count(&lost);
+}
+
 /* It is at no request: what is received first, whatever came before. */
 static always_inline void forget_request(struct connection *connection)
 {
@@ -154,7 +204,11 @@ int on_receive(struct length_arguments *of)
 		opened(sock, UNKNOWN);
 		connection = connection_of(sock);
 	}
-	if (!connection || connection->received_ns || connection->role == CLIENT)
+	if (!connection)
+		return 0;
+	if (connection->asked_ns)
+		replied(sock, connection, current);
+	if (connection->received_ns || connection->role == CLIENT)
 		return 0;
 	u64 now_ns = ktime_ns();
 	if (!connection->arrived_ns)
@@ -197,6 +251,7 @@ int on_send(struct length_arguments *of)
 	/* More of an answer, or of its own accord: what arrived meanwhile was no request. */
 	if (!connection->received_ns) {
 		connection->arrived_ns = 0;
+		asks(sock, connection);
 		return 0;
 	}
 	/* Of sockets whose end is not told, the address may be that of another one by now. */
@@ -211,5 +266,7 @@ int on_send(struct length_arguments *of)
 	else
 		tell(sock, connection, now_ns, current);
 	forget_request(connection);
+	/* On whose side it is, is found out later. */
+	asks(sock, connection);
 	return 0;
 }

@@ -1,6 +1,6 @@
 //! Requests as somebody outside saw them: a load generator's CSV, or spans in OTLP's JSON.
 
-use super::event::Tid;
+use super::event::{TextId, Tid};
 use super::otlp::{Span, spans};
 
 /// From its sending to its answer, CLOCK_MONOTONIC.
@@ -28,6 +28,25 @@ pub struct Answered {
 }
 
 impl Answered {
+    pub fn ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+}
+
+/// A reply that the process waited for, on a connection that it opened itself. CLOCK_MONOTONIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Reply {
+    /// The first byte of what was asked left.
+    pub start_ns: u64,
+    /// The first byte of the reply was received.
+    pub end_ns: u64,
+    /// The thread that received it, or the goroutine.
+    pub tid: Tid,
+    /// "network read from 10.0.0.1:5432".
+    pub activity: TextId,
+}
+
+impl Reply {
     pub fn ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }

@@ -101,7 +101,7 @@ impl Analyser {
     pub fn take_turn(&mut self, turn: Turn) {
         turn.events.iter().for_each(|event| self.push(event));
         self.told_until(turn.told_ns);
-        self.connections.take(&turn.answered);
+        self.connections.take(&turn.answered, &turn.replies);
         for stretch in &turn.throttled {
             self.quota.throttled(stretch.start_ns, stretch.end_ns);
         }
@@ -168,8 +168,9 @@ impl Analyser {
             .flat_map(|(tid, since)| self.open(tid, since))
             .collect();
         self.stalls.extend(open);
-        for turn in self.connections.turns_of_slow_requests() {
-            self.keep(turn);
+        let turns = self.connections.turns_of_slow_requests().into_iter();
+        for stall in turns.chain(self.connections.waits_for_replies()) {
+            self.keep(stall);
         }
     }
 

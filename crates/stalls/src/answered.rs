@@ -10,15 +10,17 @@
 //! Where one thread does all, its turn is everything from the taking up to the answer. Where the sender idled in
 //! between, the time is attributed to the thread that woke it, from there to the one that woke that, and so on. An
 //! event loop that was at something else when its helper was done was woken by no thread: there the time goes to the
-//! thread that it had woken and that was busy for most of it.
+//! thread that it had woken and that was busy for most of it. Where no thread was at it, it waited for the reply that
+//! came just before the answer, and before that for the one that came just before that was asked for.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::cause::Cause;
 use super::event::{Tid, WaitKind};
 use super::pieces::{Label, Piece, Pieces};
 use super::request::{Attributed, Request, Went};
-pub use sched::requests::Answered;
+pub use sched::requests::{Answered, Reply};
 
 /// Stretches of one request that are asked for.
 const STEPS_MAX: usize = 4_096;
@@ -28,6 +30,10 @@ const ASKED_MAX: usize = 2_000;
 const PIECES_ASKED_MAX: usize = 20_000;
 /// A wake is told a little before the waker's own stretch ends, or after it.
 const SKEW_NS: u64 = 200_000;
+/// An event loop asks for something, or answers, so soon after it got a reply.
+const SOON_NS: u64 = 1_000_000;
+/// Replies that one request waited for, one after the other.
+const REPLIES_MAX: usize = 64;
 /// Of the time that a request was with others, a thread was busy for this part at least when it was with that one.
 const WITH_IT: f64 = 0.5;
 
@@ -53,15 +59,23 @@ pub struct Slow {
     pub request: Answered,
     /// Nanoseconds of each thread, or outside, by what they went to; they add up to the request.
     pub ns: BTreeMap<(Option<Tid>, Went), u64>,
+    /// Replies that it waited for with no thread at it, by the thread that asked.
+    pub replies: Vec<(Tid, Reply)>,
 }
 
 impl Slow {
-    pub fn of(pieces: &Pieces, request: Answered) -> Slow {
+    /// `replies`: in the order in which they came.
+    pub fn of(pieces: &Pieces, replies: &[Reply], request: Answered) -> Slow {
+        let way = way(pieces, replies, &request);
         let mut ns = BTreeMap::new();
-        for step in steps(pieces, &request) {
+        for step in way.steps {
             *ns.entry((step.tid, step.went)).or_default() += step.ns();
         }
-        Slow { request, ns }
+        Slow {
+            request,
+            ns,
+            replies: way.waited_for,
+        }
     }
 
     /// For the table of requests: with the thread that most of it was with.
@@ -89,11 +103,18 @@ impl Slow {
     }
 }
 
-/// What a request's time went to, in no order; adds up to it.
-pub fn steps(pieces: &Pieces, request: &Answered) -> Vec<Step> {
+/// What a request's time went to, in no order; adds up to it. `replies`: in the order in which they came.
+pub fn steps(pieces: &Pieces, replies: &[Reply], request: &Answered) -> Vec<Step> {
+    way(pieces, replies, request).steps
+}
+
+fn way<'a>(pieces: &'a Pieces, replies: &'a [Reply], request: &Answered) -> Way<'a> {
     let mut way = Way {
         pieces,
+        replies,
+        until_ns: request.end_ns,
         steps: Vec::new(),
+        waited_for: Vec::new(),
     };
     let (start_ns, received_ns, end_ns) = (request.start_ns, request.received_ns, request.end_ns);
     // The sender's last turn, and the receiver's first.
@@ -105,12 +126,16 @@ pub fn steps(pieces: &Pieces, request: &Answered) -> Vec<Step> {
         way.elsewhere(request, first_ns, last_ns);
     }
     way.own(request.receiver, start_ns, received_ns);
-    way.steps
+    way
 }
 
 struct Way<'a> {
     pieces: &'a Pieces,
+    replies: &'a [Reply],
+    /// When the request was answered.
+    until_ns: u64,
     steps: Vec<Step>,
+    waited_for: Vec<(Tid, Reply)>,
 }
 
 impl<'a> Way<'a> {
@@ -190,8 +215,39 @@ impl<'a> Way<'a> {
         let network = Went::Thread(Label::Held(Cause::Network));
         match idle.is_some_and(|piece| piece.waited_for == WaitKind::Outbound) {
             true => self.step(Some(tid), network, start_ns, end_ns),
-            false => self.step(None, Went::Outside, start_ns, end_ns),
+            false => self.for_replies(tid, start_ns, end_ns),
         }
+    }
+
+    /// From one reply back to the one that came before it was asked for. What came while another thing was waited for
+    /// is somebody else's.
+    fn for_replies(&mut self, tid: Tid, start_ns: u64, end_ns: u64) {
+        let (mut t_ns, mut latest_ns) = (end_ns, self.until_ns);
+        while t_ns > start_ns && self.waited_for.len() < REPLIES_MAX {
+            let Some(reply) = self.reply_at(t_ns, latest_ns, start_ns) else {
+                break;
+            };
+            let (from_ns, to_ns) = (reply.start_ns.clamp(start_ns, t_ns), reply.end_ns.min(t_ns));
+            self.step(None, Went::Outside, to_ns, t_ns);
+            let network = Went::Thread(Label::Held(Cause::Network));
+            self.step(Some(tid), network, from_ns, to_ns);
+            self.waited_for.push((tid, reply));
+            (t_ns, latest_ns) = (from_ns, from_ns);
+        }
+        self.step(None, Went::Outside, start_ns, t_ns);
+    }
+
+    /// Of the replies that came about then, the one that was waited for longest since `start_ns`.
+    fn reply_at(&self, t_ns: u64, latest_ns: u64, start_ns: u64) -> Option<Reply> {
+        let soonest_ns = t_ns.saturating_sub(SOON_NS);
+        let first = self
+            .replies
+            .partition_point(|reply| reply.end_ns < soonest_ns);
+        let about = self.replies[first..].iter().take(STEPS_MAX);
+        let about = about.take_while(|reply| reply.end_ns <= latest_ns.max(t_ns));
+        let since_ns = |reply: &&Reply| reply.start_ns.max(start_ns);
+        let longest = about.min_by_key(|reply| (since_ns(reply), Reverse(reply.end_ns)))?;
+        (since_ns(&longest) < t_ns.min(longest.end_ns)).then_some(*longest)
     }
 
     fn is_busy_before(&self, tid: Tid, t_ns: u64) -> bool {
@@ -258,158 +314,5 @@ impl<'a> Way<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MS: u64 = 1_000_000;
-
-    fn piece(start_ms: u64, end_ms: u64, label: Label, by: Option<Tid>) -> Piece {
-        Piece {
-            start_ns: start_ms * MS,
-            end_ns: end_ms * MS,
-            label,
-            waited_for: WaitKind::Other,
-            activity: 0,
-            stack: 0,
-            by,
-            culprit: 0,
-        }
-    }
-
-    fn busy(start_ms: u64, end_ms: u64) -> Piece {
-        piece(start_ms, end_ms, Label::OnCpu, None)
-    }
-
-    fn idle(start_ms: u64, end_ms: u64, by: Option<Tid>) -> Piece {
-        piece(start_ms, end_ms, Label::Idle, by)
-    }
-
-    fn request(start_ms: u64, received_ms: u64, end_ms: u64) -> Answered {
-        Answered {
-            start_ns: start_ms * MS,
-            received_ns: received_ms * MS,
-            end_ns: end_ms * MS,
-            receiver: 1,
-            sender: 1,
-        }
-    }
-
-    /// Milliseconds by thread and what they went to.
-    fn went(pieces: &Pieces, request: &Answered) -> BTreeMap<(Option<Tid>, Went), u64> {
-        let steps = steps(pieces, request);
-        let sum: u64 = steps.iter().map(Step::ns).sum();
-        assert_eq!(sum, request.ns(), "{steps:#?}");
-        let mut found = BTreeMap::new();
-        for step in steps {
-            *found.entry((step.tid, step.went)).or_default() += step.ns() / MS;
-        }
-        found
-    }
-
-    const ON_CPU: Went = Went::Thread(Label::OnCpu);
-
-    #[test]
-    fn one_thread_does_all_and_others_wait_behind_it() {
-        let lock = Label::Held(Cause::Lock);
-        let mut pieces = Pieces::default();
-        let of = vec![
-            idle(0, 10, None),
-            busy(10, 20),
-            piece(20, 70, lock, Some(2)),
-            busy(70, 80),
-            idle(80, 100, None),
-        ];
-        pieces.of.insert(1, of);
-        let own = went(&pieces, &request(10, 10, 75));
-        assert_eq!(
-            own,
-            [((Some(1), ON_CPU), 15), ((Some(1), Went::Thread(lock)), 50)].into()
-        );
-        // It came while the thread was at the first one, and before that at nothing.
-        let behind = went(&pieces, &request(5, 72, 78));
-        let expected = [
-            ((None, Went::Outside), 5),
-            ((Some(1), ON_CPU), 18),
-            ((Some(1), Went::Thread(lock)), 50),
-        ];
-        assert_eq!(behind, expected.into());
-    }
-
-    #[test]
-    fn what_helpers_did_is_walked_back_by_who_woke_whom() {
-        let mut pieces = Pieces::default();
-        let of = vec![
-            idle(0, 10, None),
-            busy(10, 12),
-            idle(12, 90, Some(3)),
-            busy(90, 92),
-        ];
-        pieces.of.insert(1, of);
-        let second = vec![idle(0, 12, Some(1)), busy(12, 60), idle(60, 200, None)];
-        pieces.of.insert(2, second);
-        let third = vec![idle(0, 60, Some(2)), busy(60, 90), idle(90, 200, None)];
-        pieces.of.insert(3, third);
-        let found = went(&pieces, &request(10, 10, 91));
-        let expected = [
-            ((Some(1), ON_CPU), 3),
-            ((Some(2), ON_CPU), 48),
-            ((Some(3), ON_CPU), 30),
-        ];
-        assert_eq!(found, expected.into());
-    }
-
-    /// The event loop is woken by other clients, and finds the answer there.
-    #[test]
-    fn a_helper_that_woke_nobody_is_the_one_that_was_busy() {
-        let mut pieces = Pieces::default();
-        let of = vec![
-            idle(0, 10, None),
-            busy(10, 12),
-            idle(12, 30, None),
-            busy(30, 31),
-            idle(31, 81, None),
-            busy(81, 84),
-        ];
-        pieces.of.insert(1, of);
-        let helper = vec![idle(0, 12, Some(1)), busy(12, 82), idle(82, 200, None)];
-        pieces.of.insert(2, helper);
-        pieces.of.insert(3, vec![idle(0, 300, None)]);
-        // One that is busier, and by itself.
-        pieces.of.insert(4, vec![idle(0, 5, None), busy(5, 300)]);
-        // And one that is at an earlier request of the same loop.
-        pieces.of.insert(5, vec![idle(0, 5, Some(1)), busy(5, 300)]);
-        let found = went(&pieces, &request(10, 10, 83));
-        assert_eq!(found[&(Some(2), ON_CPU)], 69);
-        assert_eq!(found[&(Some(1), ON_CPU)], 4);
-        // Without one it was outside, and of a thread that is not known nothing is.
-        pieces.of.remove(&2);
-        let found = went(&pieces, &request(10, 10, 83));
-        assert_eq!(found[&(None, Went::Outside)], 69);
-        pieces.of.clear();
-        assert_eq!(
-            went(&pieces, &request(10, 10, 83)),
-            [((None, Went::Unseen), 73)].into()
-        );
-    }
-
-    #[test]
-    fn a_reader_that_waited_for_a_peer_is_the_network() {
-        let mut pieces = Pieces::default();
-        let of = vec![
-            idle(0, 10, None),
-            busy(10, 12),
-            idle(12, 82, Some(2)),
-            busy(82, 84),
-        ];
-        pieces.of.insert(1, of);
-        let peer = Piece {
-            waited_for: WaitKind::Outbound,
-            ..idle(0, 81, None)
-        };
-        pieces.of.insert(2, vec![peer, busy(81, 84)]);
-        let found = went(&pieces, &request(10, 10, 83));
-        let network = Went::Thread(Label::Held(Cause::Network));
-        assert_eq!(found[&(Some(2), network)], 69);
-        assert_eq!(found[&(Some(2), ON_CPU)], 1);
-    }
-}
+#[path = "answered_tests.rs"]
+mod tests;

@@ -3,18 +3,22 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::answered::{Answered, Slow};
+use super::answered::{Answered, Reply, Slow};
 use super::busy::Busy;
-use super::event::Tid;
+use super::cause::{Cause, Leaf};
+use super::event::{Tid, WaitKind};
 use super::felt::Felt;
 use super::group::{Groups, ON_CPU_LEAST_NS, ON_CPU_TIMES};
 use super::pieces::{Label, Pieces};
 use super::request::{EXAMINED_MAX, TIMES_MEDIAN, Went};
 use super::stalled::{Stall, long_turn};
 use super::timeline::Timelines;
+use super::walk::LeafKind;
 
 /// Requests kept, 40 bytes each.
 const KEPT_MAX: usize = 200_000;
+/// Replies kept, 32 bytes each; when there are more, the older half goes.
+const REPLIES_MAX: usize = 50_000;
 /// Below this many requests nothing is said of what is usual.
 const REQUESTS_MIN: usize = 20;
 /// Slow requests that are looked into at a time, the longest.
@@ -39,6 +43,8 @@ pub struct Connections {
     usual_ns: Option<u64>,
     /// The median of the first so many.
     median_of: (usize, u64),
+    /// In the order in which they came.
+    replies: Vec<Reply>,
     /// Not looked into yet.
     waiting: Vec<Answered>,
     slow: Vec<Slow>,
@@ -49,7 +55,8 @@ pub struct Connections {
 
 impl Connections {
     /// When there are too many, those that are not slow are counted alone.
-    pub fn take(&mut self, more: &[Answered]) {
+    pub fn take(&mut self, more: &[Answered], replies: &[Reply]) {
+        self.keep_replies(replies);
         self.all.extend(more);
         self.waiting.extend(more);
         self.waiting.truncate(KEPT_MAX);
@@ -62,6 +69,15 @@ impl Connections {
         self.all.retain(|request| request.ns() >= least_ns);
         self.all.truncate(KEPT_MAX / 2);
         self.left_out += (before - self.all.len()) as u64;
+    }
+
+    fn keep_replies(&mut self, more: &[Reply]) {
+        self.replies.extend(more);
+        self.replies.sort_by_key(|reply| reply.end_ns);
+        let too_many = self.replies.len().saturating_sub(REPLIES_MAX);
+        if too_many > 0 {
+            self.replies.drain(..too_many.max(REPLIES_MAX / 2));
+        }
     }
 
     /// The median, nanoseconds, of as many as tell one.
@@ -99,7 +115,7 @@ impl Connections {
         }
         let slow = slow.into_iter();
         self.slow
-            .extend(slow.map(|request| Slow::of(pieces, request)));
+            .extend(slow.map(|request| Slow::of(pieces, &self.replies, request)));
         if self.slow.len() > 2 * EXAMINED_MAX {
             self.keep_the_longest();
         }
@@ -161,13 +177,35 @@ impl Connections {
         Felt::of(with.into_keys())
     }
 
+    /// From here on a request is far slower than is usual.
+    fn far_from_usual_ns(&self) -> Option<u64> {
+        let times = |usual_ns: u64| usual_ns.saturating_mul(ON_CPU_TIMES).max(ON_CPU_LEAST_NS);
+        self.usual_ns().map(times)
+    }
+
+    /// The replies that slow requests waited for while no thread was at them, each once: an event loop's own waits are
+    /// no thread's.
+    pub fn waits_for_replies(&self) -> Vec<Stall> {
+        let Some(least_ns) = self.far_from_usual_ns() else {
+            return Vec::new();
+        };
+        let slow = self.slow.iter().filter(|of| of.request.ns() >= least_ns);
+        let waits = slow.flat_map(|of| {
+            let replies = of.replies.iter();
+            replies.filter(|(_, reply)| 2 * reply.ns() >= of.request.ns())
+        });
+        let by_time: BTreeMap<(u64, u64, Tid), Stall> = waits
+            .map(|(tid, reply)| ((reply.start_ns, reply.end_ns, *tid), wait_for(*tid, reply)))
+            .collect();
+        by_time.into_values().collect()
+    }
+
     /// The turns that slow requests were with for half of their time and more, of threads whose others are alike: what
     /// is slow is measured by the service's requests, and not by what the thread does otherwise.
     pub fn turns_of_slow_requests(&mut self) -> Vec<Stall> {
-        let Some(usual_ns) = self.usual_ns() else {
+        let Some(least_ns) = self.far_from_usual_ns() else {
             return Vec::new();
         };
-        let least_ns = usual_ns.saturating_mul(ON_CPU_TIMES).max(ON_CPU_LEAST_NS);
         let mut found = Vec::new();
         for slow in self.slow.iter().filter(|of| of.request.ns() >= least_ns) {
             let (start_ns, end_ns) = (slow.request.start_ns, slow.request.end_ns);
@@ -186,6 +224,29 @@ impl Connections {
         }
         found.sort_by_key(|turn| (turn.start_ns, turn.tid));
         found
+    }
+}
+
+fn wait_for(tid: Tid, reply: &Reply) -> Stall {
+    Stall {
+        tid,
+        start_ns: reply.start_ns,
+        end_ns: reply.end_ns,
+        ns: reply.ns(),
+        waits: 1,
+        cause: Cause::Network,
+        waited_for: WaitKind::Network,
+        object: 0,
+        leaf: Leaf {
+            activity: reply.activity,
+            ..Leaf::of(tid, LeafKind::Wait(WaitKind::Network))
+        },
+        hops: Vec::new(),
+        waiter_stack: 0,
+        samples: Vec::new(),
+        did_the_same: false,
+        inferred: false,
+        open: false,
     }
 }
 
@@ -219,10 +280,10 @@ mod tests {
         assert_eq!(connections.slow_from_ns(), None);
         let of = |at: u64| request(at, if at.is_multiple_of(1_000) { 50 } else { 1 });
         let all: Vec<Answered> = (0..=KEPT_MAX as u64).map(of).collect();
-        connections.take(&all);
+        connections.take(&all, &[]);
         assert_eq!(connections.all.len(), 201);
         assert_eq!(connections.left_out, 200_001 - 201);
-        connections.take(&all[..100]);
+        connections.take(&all[..100], &[]);
         assert_eq!(connections.all.len(), 301);
         // What is usual stays what it was of all.
         assert_eq!(connections.slow_from_ns(), Some(3 * MS));

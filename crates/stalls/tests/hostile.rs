@@ -3,7 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use stalls::analyser::Analyser;
-use stalls::answered::Answered;
+use stalls::answered::{Answered, Reply};
 use stalls::event::{Event, Tid, Wait, WaitKind, Waker, What};
 use stalls::finding::summarise;
 use stalls::pieces::Keep;
@@ -111,7 +111,13 @@ fn any_events_are_analysed() {
                     receiver: random.random_range(0..8),
                     sender: random.random_range(0..8),
                 };
-                analyser.connections.take(&[request]);
+                let reply = Reply {
+                    start_ns: times[0],
+                    end_ns: times[usize::from(random.random_bool(0.5)) + 1],
+                    tid: random.random_range(0..8),
+                    activity: 0,
+                };
+                analyser.connections.take(&[request], &[reply]);
             }
             analyser.push(&Event { at_ns, tid, what });
             if step % 50 == 0 {

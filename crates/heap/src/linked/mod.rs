@@ -31,7 +31,6 @@ use attach::{Attached, Programs};
 use cost::measure_cost;
 use functions::{Function, read_functions};
 use layout::{LIVE_MAX, Maps, ROOM, Room};
-use pace::Cost;
 use place::{On, Place};
 use table::Table;
 use traps::Traps;

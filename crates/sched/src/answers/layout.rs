@@ -18,17 +18,21 @@ pub(super) const CLIENT: u32 = 2;
 pub(super) struct Connection {
     pub arrived_ns: u64,
     pub received_ns: u64,
+    pub asked_ns: u64,
     pub receiver: u32,
     pub descriptor: u32,
     pub role: u32,
-    pub unused: u32,
+    pub is_told: u32,
 }
 
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 pub(super) struct Answer {
+    /// Of a reply, when it was asked for.
     pub arrived_ns: u64,
+    /// 0 of a reply.
     pub received_ns: u64,
+    /// 0 of a connection that is new to the process's asking.
     pub answered_ns: u64,
     /// The address of the kernel's `struct sock`.
     pub connection: u64,
@@ -100,10 +104,11 @@ mod tests {
             Connection {
                 arrived_ns,
                 received_ns,
+                asked_ns,
                 receiver,
                 descriptor,
                 role,
-                unused
+                is_told
             }
         );
         bpf::assert_layout!(

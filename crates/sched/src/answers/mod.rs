@@ -1,5 +1,5 @@
 //! Requests as the process's own connections have them: from the arrival of the first bytes to the first byte of the
-//! answer. Root alone, Linux 6.3 and later; HTTP/1, Redis, Postgres, or whatever else has one answer for one request on
+//! answer; and the replies to what it asks of others itself. Root alone, Linux 6.3 and later; HTTP/1, Redis, Postgres, or whatever else has one answer for one request on
 //! a connection at a time, over TCP or a Unix socket.
 //!
 //! Several requests on one connection at a time (HTTP/2) are not distinguished: the first bytes of any answer end the
@@ -22,7 +22,7 @@ use bytemuck::Zeroable;
 
 use self::layout::{Answer, CLIENT, Connection, SERVER, UNKNOWN};
 use self::pauses::Pauses;
-use crate::descriptors::Descriptors;
+use crate::descriptors::{Descriptors, Kind};
 use crate::ebpf::format_of;
 use crate::pace::Pace;
 use crate::requests::Unseen;
@@ -48,6 +48,19 @@ pub struct Told {
     pub sender: u32,
 }
 
+/// A reply on a connection that the process opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replied {
+    /// The first byte of what was asked left.
+    pub asked_ns: u64,
+    /// The first byte of the reply was received.
+    pub replied_ns: u64,
+    /// The thread that received it.
+    pub receiver: u32,
+    /// The peer's address, with the port.
+    pub peer: String,
+}
+
 pub struct Answers {
     ring: Ring,
     connections: Hash<u64, Connection>,
@@ -60,12 +73,15 @@ pub struct Answers {
     descriptors: Descriptors,
     /// Of connections that were there before, by their descriptors too: whether a client opened it.
     roles: HashMap<(u64, u32), bool>,
+    /// Of connections that it opened during the watch: with whom.
+    peers: HashMap<u64, String>,
     /// Descriptors that were looked up in this turn.
     asked: usize,
     /// That came so far.
     answers: u64,
     /// Newer than what was asked for.
     held: Vec<Told>,
+    held_replies: Vec<Replied>,
     /// What they take is timed.
     pub programs: Programs,
     /// They run for as long as these are open.
@@ -113,9 +129,11 @@ impl Answers {
             paused: Pauses::begin(now_ns()),
             descriptors: Descriptors::of(pid),
             roles: HashMap::new(),
+            peers: HashMap::new(),
             asked: 0,
             answers: 0,
             held: Vec::new(),
+            held_replies: Vec::new(),
             programs: Programs::new(programs),
             attached: held,
         })
@@ -162,10 +180,55 @@ impl Answers {
             self.takes_more.write(0, takes_more.into());
         }
         self.asked = 0;
-        came.retain(|answer| self.is_for_a_client(answer));
-        self.held.extend(came.iter().filter_map(told));
+        for answer in &came {
+            match (answer.received_ns, self.takes_requests(answer)) {
+                (0, Some(false)) if answer.answered_ns == 0 => self.learn_peer(answer),
+                (0, Some(false)) => {
+                    let reply = self.reply(answer);
+                    self.held_replies.extend(reply);
+                }
+                (1.., Some(true)) => self.held.extend(told(answer)),
+                _ => {}
+            }
+        }
         let due = |told: &mut Told| told.answered_ns <= until_ns;
         self.held.extract_if(.., due).collect()
+    }
+
+    /// The replies of what was drained, up to `until_ns`.
+    pub fn replies(&mut self, until_ns: u64) -> Vec<Replied> {
+        let due = |reply: &mut Replied| reply.replied_ns <= until_ns;
+        self.held_replies.extract_if(.., due).collect()
+    }
+
+    fn reply(&mut self, answer: &Answer) -> Option<Replied> {
+        let known = self.peers.get(&answer.connection).cloned();
+        let peer = known.or_else(|| self.peer(answer.descriptor));
+        (answer.arrived_ns <= answer.answered_ns).then_some(Replied {
+            asked_ns: answer.arrived_ns,
+            replied_ns: answer.answered_ns,
+            receiver: answer.receiver,
+            // Closed since, or a socket of this machine.
+            peer: peer.unwrap_or_else(|| "a peer".to_owned()),
+        })
+    }
+
+    /// By its descriptor, while that is open.
+    fn peer(&mut self, descriptor: u32) -> Option<String> {
+        let peer = self.descriptors.describe(i32::try_from(descriptor).ok()?);
+        (peer.kind == Kind::Outbound).then_some(peer.name)
+    }
+
+    fn learn_peer(&mut self, begun: &Answer) {
+        self.asked += 1;
+        if self.peers.len() >= ROLES_MAX {
+            self.peers.clear();
+        }
+        self.peers.remove(&begun.connection);
+        let peer = (self.asked <= ASKED_MAX).then(|| self.peer(begun.descriptor));
+        if let Some(peer) = peer.flatten() {
+            self.peers.insert(begun.connection, peer);
+        }
     }
 
     /// Answers that took so short that they were counted alone, and those that did not fit the ring.
@@ -173,23 +236,20 @@ impl Answers {
         (self.short.read(0), self.lost.read(0))
     }
 
-    /// Who opened it: known of a connection that was made during the watch, asked of any other.
-    fn is_for_a_client(&mut self, answer: &Answer) -> bool {
+    /// Whether a client opened it: known of a connection that was made during the watch, asked of any other. `None`: it
+    /// is not known.
+    fn takes_requests(&mut self, answer: &Answer) -> Option<bool> {
         if answer.role != UNKNOWN {
-            return answer.role == SERVER;
+            return Some(answer.role == SERVER);
         }
         let socket = (answer.connection, answer.descriptor);
         if let Some(known) = self.roles.get(&socket) {
-            return *known;
+            return Some(*known);
         }
         let descriptor = i32::try_from(answer.descriptor).ok();
         self.asked += 1;
-        let Some(fd) = descriptor.filter(|_| self.asked <= ASKED_MAX) else {
-            return false;
-        };
-        let Some(takes) = self.descriptors.takes_requests(fd) else {
-            return false;
-        };
+        let fd = descriptor.filter(|_| self.asked <= ASKED_MAX)?;
+        let takes = self.descriptors.takes_requests(fd)?;
         if self.descriptors.is_of_network(fd) {
             self.learn_side(answer.connection, takes);
         }
@@ -197,7 +257,7 @@ impl Answers {
             self.roles.clear();
         }
         self.roles.insert(socket, takes);
-        takes
+        Some(takes)
     }
 
     /// The kernel tells when such a connection is over, and forgets it then. A request that it is at goes unseen.

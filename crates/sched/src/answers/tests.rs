@@ -104,6 +104,45 @@ fn requests_are_told_from_arrival_to_answer_and_a_clients_are_not() {
     let waited: Vec<bool> = told.iter().map(|told| queued(told) >= QUEUED / 2).collect();
     assert_eq!(waited, [false, true, true, true, true], "{told:#?}");
     assert_eq!(answers.unseen(now_ns()).uncounted, 0);
+    // What was sent first on the connection that was there is not known to have been asked.
+    let replies = answers.replies(u64::MAX);
+    assert_eq!(replies.len(), 4, "{replies:#?}");
+    for reply in &replies {
+        assert_eq!(reply.peer, address.to_string());
+        assert!(
+            reply.replied_ns - reply.asked_ns >= SLOW.as_nanos() as u64,
+            "{reply:?}"
+        );
+    }
+}
+
+/// As most clients of HTTP do without a pool: when it is told, the descriptor is another's, or nobody's.
+#[test]
+fn the_peer_of_a_connection_that_is_closed_at_once_is_known() {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let Some(mut answers) = answers() else { return };
+    let server = std::thread::spawn(move || {
+        for _ in 0..3 {
+            let (mut served, _) = listener.accept().unwrap();
+            served.set_nodelay(true).unwrap();
+            serve(&mut served, QUEUED);
+        }
+    });
+    for _ in 0..3 {
+        let client = std::thread::spawn(move || ask(&mut TcpStream::connect(address).unwrap()));
+        sleep(QUEUED / 2);
+        answers.drain(now_ns(), u64::MAX);
+        client.join().unwrap();
+    }
+    server.join().unwrap();
+    answers.drain(now_ns(), u64::MAX);
+    let replies = answers.replies(u64::MAX);
+    let known = replies
+        .iter()
+        .filter(|reply| reply.peer == address.to_string());
+    assert_eq!((replies.len(), known.count()), (3, 3), "{replies:#?}");
 }
 
 #[test]

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{StackId, TextId, Tid, What};
 use crate::quota::Stretch;
-use crate::requests::{Answered, Request, Unseen};
+use crate::requests::{Answered, Reply, Request, Unseen};
 use crate::stack::Frame;
 use crate::time::now_ns;
 use crate::watch::{Losses, Watch};
@@ -34,7 +34,7 @@ pub use self::write::{Recorder, Written};
 
 const MAGIC: &[u8; 8] = b"HWSTALLS";
 /// Of the encoding: a later one cannot be read.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The oldest that can be read: without requests on connections.
 const VERSION_MIN: u32 = 1;
 /// Most bytes that one chunk unpacks to: several times what the recorder gathers before it writes.
@@ -168,4 +168,6 @@ enum Chunk {
     Answered(Vec<Answered>),
     /// Requests were told, but for these; since version 2.
     Unseen(Unseen),
+    /// Replies of the turns that follow, since version 3.
+    Replies(Vec<Reply>),
 }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::event::Event;
 use crate::quota::Stretch;
-use crate::requests::{Answered, Unseen};
+use crate::requests::{Answered, Reply, Unseen};
 use crate::watch::Turn;
 
 /// Of a clock that begins with the machine.
@@ -30,6 +30,7 @@ pub struct Recording {
     turns: VecDeque<RecordedTurn>,
     /// Of the turns that come next.
     answered: Vec<Answered>,
+    replies: Vec<Reply>,
     unseen: Option<Unseen>,
     closing: Option<Closing>,
     damage: Option<String>,
@@ -77,6 +78,7 @@ impl Recording {
                     at: 12 + bytes,
                     turns: VecDeque::new(),
                     answered: Vec::new(),
+                    replies: Vec::new(),
                     unseen: None,
                     closing: None,
                     damage: None,
@@ -130,6 +132,7 @@ impl Recording {
                     Chunk::Names(new) => self.names.add(new),
                     Chunk::Turns(turns) => self.turns = turns.into(),
                     Chunk::Answered(answered) => self.answered.extend(answered),
+                    Chunk::Replies(replies) => self.replies.extend(replies),
                     Chunk::Unseen(unseen) => {
                         let share = match unseen.share.is_finite() {
                             true => unseen.share.clamp(0.0, 1.0),
@@ -190,8 +193,15 @@ impl Recording {
             ordered && possible(of.start_ns) && possible(of.end_ns)
         });
         let answered = answered.collect();
+        let due = |of: &mut Reply| is_last || of.end_ns <= turn.at_ns;
+        let replies = self
+            .replies
+            .extract_if(.., due)
+            .filter(|of| of.start_ns <= of.end_ns && possible(of.start_ns) && possible(of.end_ns));
+        let replies = replies.collect();
         let given = Turn {
             answered,
+            replies,
             events,
             told_ns: turn.told_ns,
             throttled: turn.throttled,

@@ -111,6 +111,7 @@ fn whole() -> Vec<u8> {
         Chunk::Facts(facts()),
         Chunk::Names(names()),
         Chunk::Answered(vec![answered(), backwards()]),
+        Chunk::Replies(vec![reply(0), reply(20_000)]),
         Chunk::Turns(turns.collect()),
         Chunk::Turns(vec![turn(STARTED_NS + 200_000_000)]),
         Chunk::Unseen(unseen()),
@@ -141,6 +142,16 @@ fn backwards() -> Answered {
     Answered {
         end_ns: STARTED_NS,
         ..answered()
+    }
+}
+
+/// Asked so many nanoseconds after the start.
+fn reply(after_ns: u64) -> Reply {
+    Reply {
+        start_ns: STARTED_NS + after_ns,
+        end_ns: STARTED_NS + 9_000,
+        tid: 42,
+        activity: 0,
     }
 }
 
@@ -190,10 +201,11 @@ fn what_was_written_is_read() {
         [answered()],
         "and not the one that goes back"
     );
+    assert_eq!(first.replies, [reply(0)], "neither is that one");
     assert!(
         found.turns[1..]
             .iter()
-            .all(|(turn, _)| turn.answered.is_empty())
+            .all(|(turn, _)| turn.answered.is_empty() && turn.replies.is_empty())
     );
     assert_eq!(*found.end.unwrap(), closing());
     let names = found.names;
@@ -244,7 +256,7 @@ fn of_a_file_that_is_cut_anywhere_all_whole_chunks_are_read() {
 fn a_byte_that_changed_is_found_wherever_it_is() {
     let whole = whole();
     for at in 0..whole.len() {
-        for flip in [0x01, 0x80] {
+        for flip in [0x10, 0x80] {
             let mut damaged = whole.clone();
             damaged[at] ^= flip;
             if let Ok(found) = read(&damaged) {

@@ -12,7 +12,7 @@ use super::{
     RecordingError, VERSION,
 };
 use crate::event::{Event, StackId, Tid};
-use crate::requests::Answered;
+use crate::requests::{Answered, Reply};
 use crate::watch::{Turn, Watch};
 
 /// Events gathered before a chunk is written; some 3 MiB of it at most.
@@ -34,6 +34,7 @@ pub struct Recorder {
     writer: JoinHandle<io::Result<()>>,
     turns: Vec<RecordedTurn>,
     answered: Vec<Answered>,
+    replies: Vec<Reply>,
     events: usize,
     chunk_begun_ns: u64,
     bytes: u64,
@@ -87,6 +88,7 @@ impl Recorder {
             writer,
             turns: Vec::new(),
             answered: Vec::new(),
+            replies: Vec::new(),
             events: 0,
             chunk_begun_ns: facts.started_ns,
             bytes: head.len() as u64,
@@ -116,6 +118,7 @@ impl Recorder {
         self.events += turn.events.len();
         self.all_events += turn.events.len() as u64;
         self.answered.extend(&turn.answered);
+        self.replies.extend(&turn.replies);
         self.turns.push(RecordedTurn {
             at_ns,
             told_ns: turn.told_ns,
@@ -163,6 +166,10 @@ impl Recorder {
         let answered = std::mem::take(&mut self.answered);
         if !answered.is_empty() {
             self.write(&Chunk::Answered(answered));
+        }
+        let replies = std::mem::take(&mut self.replies);
+        if !replies.is_empty() {
+            self.write(&Chunk::Replies(replies));
         }
         let turns = std::mem::take(&mut self.turns);
         self.events = 0;

@@ -31,7 +31,7 @@ use super::open_files::{raise_the_limit, spare_files};
 use super::pace::Pace;
 use super::places::Places;
 use super::quota::{Quotas, Stretch};
-use super::requests::{Answered, Request};
+use super::requests::{Answered, Reply, Request};
 use super::room::Room;
 use super::spans::Spans;
 use super::time::now_ns;
@@ -141,6 +141,8 @@ pub struct Turn {
     pub groups: Vec<(Tid, Option<u64>)>,
     /// Requests on its connections that were answered.
     pub answered: Vec<Answered>,
+    /// Replies that it waited for on those that it opened.
+    pub replies: Vec<Reply>,
     /// The process is gone, or the watch over its budget.
     pub ended: bool,
 }
@@ -338,6 +340,7 @@ impl Watch {
         }
         turn.ended |= self.is_over_budget(now);
         turn.answered = self.answered(now, now.saturating_sub(IN_FLIGHT_NS));
+        turn.replies = self.replies(now.saturating_sub(IN_FLIGHT_NS));
         turn.events = self.release(now);
         turn.told_ns = now.saturating_sub(HOLD_BACK_NS);
         turn

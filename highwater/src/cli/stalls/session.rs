@@ -200,6 +200,7 @@ impl<'a> Session<'a> {
         let ended_ns = now_ns();
         let rest = Turn {
             answered: self.watch.answered(ended_ns, u64::MAX),
+            replies: self.watch.replies(u64::MAX),
             events: rest,
             told_ns: ended_ns,
             ..Turn::default()

@@ -1,0 +1,194 @@
+//! Where the time of requests went that were seen on connections.
+
+use super::*;
+
+const MS: u64 = 1_000_000;
+
+fn piece(start_ms: u64, end_ms: u64, label: Label, by: Option<Tid>) -> Piece {
+    Piece {
+        start_ns: start_ms * MS,
+        end_ns: end_ms * MS,
+        label,
+        waited_for: WaitKind::Other,
+        activity: 0,
+        stack: 0,
+        by,
+        culprit: 0,
+    }
+}
+
+fn busy(start_ms: u64, end_ms: u64) -> Piece {
+    piece(start_ms, end_ms, Label::OnCpu, None)
+}
+
+fn idle(start_ms: u64, end_ms: u64, by: Option<Tid>) -> Piece {
+    piece(start_ms, end_ms, Label::Idle, by)
+}
+
+fn request(start_ms: u64, received_ms: u64, end_ms: u64) -> Answered {
+    Answered {
+        start_ns: start_ms * MS,
+        received_ns: received_ms * MS,
+        end_ns: end_ms * MS,
+        receiver: 1,
+        sender: 1,
+    }
+}
+
+/// Milliseconds by thread and what they went to.
+fn went(pieces: &Pieces, request: &Answered) -> BTreeMap<(Option<Tid>, Went), u64> {
+    let steps = steps(pieces, &[], request);
+    let sum: u64 = steps.iter().map(Step::ns).sum();
+    assert_eq!(sum, request.ns(), "{steps:#?}");
+    let mut found = BTreeMap::new();
+    for step in steps {
+        *found.entry((step.tid, step.went)).or_default() += step.ns() / MS;
+    }
+    found
+}
+
+const ON_CPU: Went = Went::Thread(Label::OnCpu);
+
+#[test]
+fn one_thread_does_all_and_others_wait_behind_it() {
+    let lock = Label::Held(Cause::Lock);
+    let mut pieces = Pieces::default();
+    let of = vec![
+        idle(0, 10, None),
+        busy(10, 20),
+        piece(20, 70, lock, Some(2)),
+        busy(70, 80),
+        idle(80, 100, None),
+    ];
+    pieces.of.insert(1, of);
+    let own = went(&pieces, &request(10, 10, 75));
+    assert_eq!(
+        own,
+        [((Some(1), ON_CPU), 15), ((Some(1), Went::Thread(lock)), 50)].into()
+    );
+    // It came while the thread was at the first one, and before that at nothing.
+    let behind = went(&pieces, &request(5, 72, 78));
+    let expected = [
+        ((None, Went::Outside), 5),
+        ((Some(1), ON_CPU), 18),
+        ((Some(1), Went::Thread(lock)), 50),
+    ];
+    assert_eq!(behind, expected.into());
+}
+
+#[test]
+fn what_helpers_did_is_walked_back_by_who_woke_whom() {
+    let mut pieces = Pieces::default();
+    let of = vec![
+        idle(0, 10, None),
+        busy(10, 12),
+        idle(12, 90, Some(3)),
+        busy(90, 92),
+    ];
+    pieces.of.insert(1, of);
+    let second = vec![idle(0, 12, Some(1)), busy(12, 60), idle(60, 200, None)];
+    pieces.of.insert(2, second);
+    let third = vec![idle(0, 60, Some(2)), busy(60, 90), idle(90, 200, None)];
+    pieces.of.insert(3, third);
+    let found = went(&pieces, &request(10, 10, 91));
+    let expected = [
+        ((Some(1), ON_CPU), 3),
+        ((Some(2), ON_CPU), 48),
+        ((Some(3), ON_CPU), 30),
+    ];
+    assert_eq!(found, expected.into());
+}
+
+/// The event loop is woken by other clients, and finds the answer there.
+#[test]
+fn a_helper_that_woke_nobody_is_the_one_that_was_busy() {
+    let mut pieces = Pieces::default();
+    let of = vec![
+        idle(0, 10, None),
+        busy(10, 12),
+        idle(12, 30, None),
+        busy(30, 31),
+        idle(31, 81, None),
+        busy(81, 84),
+    ];
+    pieces.of.insert(1, of);
+    let helper = vec![idle(0, 12, Some(1)), busy(12, 82), idle(82, 200, None)];
+    pieces.of.insert(2, helper);
+    pieces.of.insert(3, vec![idle(0, 300, None)]);
+    // One that is busier, and by itself.
+    pieces.of.insert(4, vec![idle(0, 5, None), busy(5, 300)]);
+    // And one that is at an earlier request of the same loop.
+    pieces.of.insert(5, vec![idle(0, 5, Some(1)), busy(5, 300)]);
+    let found = went(&pieces, &request(10, 10, 83));
+    assert_eq!(found[&(Some(2), ON_CPU)], 69);
+    assert_eq!(found[&(Some(1), ON_CPU)], 4);
+    // Without one it was outside, and of a thread that is not known nothing is.
+    pieces.of.remove(&2);
+    let found = went(&pieces, &request(10, 10, 83));
+    assert_eq!(found[&(None, Went::Outside)], 69);
+    pieces.of.clear();
+    assert_eq!(
+        went(&pieces, &request(10, 10, 83)),
+        [((None, Went::Unseen), 73)].into()
+    );
+}
+
+/// A loop that waits for clients and for its peers at once.
+#[test]
+fn what_no_thread_was_at_waited_for_replies() {
+    let mut pieces = Pieces::default();
+    let of = vec![
+        idle(0, 10, None),
+        busy(10, 12),
+        idle(12, 52, None),
+        busy(52, 53),
+        idle(53, 93, None),
+        busy(93, 95),
+    ];
+    pieces.of.insert(1, of);
+    let reply = |start_ms: u64, end_ms: u64, activity: u32| Reply {
+        start_ns: start_ms * MS + 200_000,
+        end_ns: end_ms * MS + 100_000,
+        tid: 1,
+        activity,
+    };
+    // Another request's came in the midst, and one of a poll that is always open.
+    let replies = [
+        reply(20, 40, 7),
+        reply(11, 52, 5),
+        reply(52, 93, 6),
+        reply(0, 300, 8),
+    ];
+    let slow = Slow::of(&pieces, &replies, request(10, 10, 94));
+    let network = Went::Thread(Label::Held(Cause::Network));
+    assert_eq!(slow.ns[&(Some(1), network)] / MS, 80);
+    assert_eq!(slow.ns.values().sum::<u64>(), 84 * MS);
+    let waited_for: Vec<u32> = slow.replies.iter().map(|(_, of)| of.activity).collect();
+    assert_eq!(waited_for, [6, 5]);
+    let other = Slow::of(&pieces, &replies[..1], request(10, 10, 94));
+    assert_eq!(
+        (other.ns[&(None, Went::Outside)] / MS, other.replies.len()),
+        (81, 0)
+    );
+}
+
+#[test]
+fn a_reader_that_waited_for_a_peer_is_the_network() {
+    let mut pieces = Pieces::default();
+    let of = vec![
+        idle(0, 10, None),
+        busy(10, 12),
+        idle(12, 82, Some(2)),
+        busy(82, 84),
+    ];
+    pieces.of.insert(1, of);
+    let peer = Piece {
+        waited_for: WaitKind::Outbound,
+        ..idle(0, 81, None)
+    };
+    pieces.of.insert(2, vec![peer, busy(81, 84)]);
+    let found = went(&pieces, &request(10, 10, 83));
+    let network = Went::Thread(Label::Held(Cause::Network));
+    assert_eq!(found[&(Some(2), network)], 69);
+    assert_eq!(found[&(Some(2), ON_CPU)], 1);
+}
