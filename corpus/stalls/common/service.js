@@ -18,6 +18,26 @@ function startLoad({ port, connections, rate, burst, secs, truth }) {
   childProcess.spawn(program, words, { stdio: ['ignore', 'inherit', 'inherit'] });
 }
 
+// Starts a peer on the next port: it answers a request after the milliseconds in its second eight bytes.
+function startPeer(settings) {
+  const program = path.join(path.dirname(process.argv[1]), 'load');
+  childProcess.spawn(program, ['peer', String(+settings.port + 1)], { stdio: ['ignore', 'inherit', 'inherit'] });
+}
+
+function dialPeer(settings) {
+  const socket = net.connect({ port: +settings.port + 1, host: '127.0.0.1' });
+  socket.setNoDelay(true);
+  return socket;
+}
+
+// What a peer is asked, which answers after so long.
+function question(ms) {
+  const bytes = Buffer.alloc(16);
+  bytes.writeBigUInt64LE(1n, 0);
+  bytes.writeBigUInt64LE(BigInt(ms), 8);
+  return bytes;
+}
+
 // Calls handle(request, answer) for each request; answer() sends it back.
 function serve(settings, handle) {
   const server = net.createServer((socket) => {
@@ -43,4 +63,4 @@ function digestOf(request) {
   return digest % 1000;
 }
 
-module.exports = { readSettings, serve, digestOf };
+module.exports = { readSettings, serve, digestOf, startPeer, dialPeer, question };

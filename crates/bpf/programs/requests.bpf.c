@@ -14,8 +14,11 @@ enum constants {
 	PID,
 };
 
-/* Who opened a connection; UNKNOWN of one that was there before the programs. */
-enum role { UNKNOWN = 0, SERVER = 1, CLIENT = 2 };
+/*
+ * Who opened a connection; UNKNOWN of one that was there before the programs, NEITHER of one that has no
+ * requests of its own: datagrams of all.
+ */
+enum role { UNKNOWN = 0, SERVER = 1, CLIENT = 2, NEITHER = 3 };
 
 /* A connection of any process, by the address of the kernel's struct sock. */
 struct connection {
@@ -113,7 +116,7 @@ static always_inline void opened(u64 sock, u32 role)
 /* What is sent may ask for something. */
 static always_inline void asks(u64 sock, struct connection *connection)
 {
-	if (connection->role == SERVER || connection->asked_ns || is_paused())
+	if (connection->role == SERVER || connection->role == NEITHER || connection->asked_ns || is_paused())
 		return;
 	connection->asked_ns = ktime_ns();
 	if (connection->role != CLIENT || connection->is_told)
@@ -180,7 +183,7 @@ int on_ready(struct ready_arguments *of)
 	if (is_paused())
 		return 0;
 	struct connection *connection = connection_of(of->sock);
-	if (connection && !connection->arrived_ns && connection->role != CLIENT)
+	if (connection && !connection->arrived_ns && connection->role != CLIENT && connection->role != NEITHER)
 		connection->arrived_ns = ktime_ns();
 	return 0;
 }
@@ -208,7 +211,7 @@ int on_receive(struct length_arguments *of)
 		return 0;
 	if (connection->asked_ns)
 		replied(sock, connection, current);
-	if (connection->received_ns || connection->role == CLIENT)
+	if (connection->received_ns || connection->role == CLIENT || connection->role == NEITHER)
 		return 0;
 	u64 now_ns = ktime_ns();
 	if (!connection->arrived_ns)

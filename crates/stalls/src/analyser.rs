@@ -137,7 +137,8 @@ impl Analyser {
             ended.extend(self.last(tid, settled_ns));
             ended.iter().for_each(|busy| self.take(busy));
         }
-        self.connections.follow(&self.pieces, settled_ns);
+        self.connections
+            .follow(&self.pieces, &self.lines, settled_ns);
         self.forget(settled_ns);
         &self.stalls[from..]
     }
@@ -168,10 +169,10 @@ impl Analyser {
             .flat_map(|(tid, since)| self.open(tid, since))
             .collect();
         self.stalls.extend(open);
-        let turns = self.connections.turns_of_slow_requests().into_iter();
-        for stall in turns.chain(self.connections.waits_for_replies()) {
-            self.keep(stall);
-        }
+        let mut found = self.connections.turns_of_slow_requests();
+        found.extend(self.connections.waits_for_replies());
+        found.extend(self.connections.waits_past_requests());
+        found.into_iter().for_each(|stall| self.keep(stall));
     }
 
     fn keep(&mut self, stall: Stall) {

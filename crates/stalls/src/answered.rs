@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::cause::Cause;
-use super::event::{Tid, WaitKind};
+use super::event::{GOROUTINES, Tid, WaitKind};
 use super::pieces::{Label, Piece, Pieces};
 use super::request::{Attributed, Request, Went};
 pub use sched::requests::{Answered, Reply};
@@ -32,6 +32,8 @@ const PIECES_ASKED_MAX: usize = 20_000;
 const SKEW_NS: u64 = 200_000;
 /// An event loop asks for something, or answers, so soon after it got a reply.
 const SOON_NS: u64 = 1_000_000;
+/// A thread that waits for requests is awake so long after one came, whatever the scheduler does.
+const UNTAKEN_LEAST_NS: u64 = 10_000_000;
 /// Replies that one request waited for, one after the other.
 const REPLIES_MAX: usize = 64;
 /// Of the time that a request was with others, a thread was busy for this part at least when it was with that one.
@@ -61,6 +63,33 @@ pub struct Slow {
     pub ns: BTreeMap<(Option<Tid>, Went), u64>,
     /// Replies that it waited for with no thread at it, by the thread that asked.
     pub replies: Vec<(Tid, Reply)>,
+    /// When it had arrived, and the thread that took it up later was in an idle wait.
+    pub untaken: Vec<Untaken>,
+}
+
+/// A wait of the receiver's that cannot have been for requests, for one was there: a loop within a loop, which waits
+/// for another descriptor, or a goroutine that the runtime did not run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Untaken {
+    pub tid: Tid,
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub wait: Piece,
+    /// The goroutine that was on a CPU for most of it.
+    pub runner: Option<Tid>,
+}
+
+impl Untaken {
+    pub fn ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    pub fn cause(&self) -> Cause {
+        match self.tid >= GOROUTINES {
+            true => Cause::Runtime,
+            false => Cause::Network,
+        }
+    }
 }
 
 impl Slow {
@@ -75,6 +104,7 @@ impl Slow {
             request,
             ns,
             replies: way.waited_for,
+            untaken: way.untaken,
         }
     }
 
@@ -115,6 +145,7 @@ fn way<'a>(pieces: &'a Pieces, replies: &'a [Reply], request: &Answered) -> Way<
         until_ns: request.end_ns,
         steps: Vec::new(),
         waited_for: Vec::new(),
+        untaken: Vec::new(),
     };
     let (start_ns, received_ns, end_ns) = (request.start_ns, request.received_ns, request.end_ns);
     // The sender's last turn, and the receiver's first.
@@ -125,7 +156,7 @@ fn way<'a>(pieces: &'a Pieces, replies: &'a [Reply], request: &Answered) -> Way<
         way.own(request.receiver, received_ns, first_ns);
         way.elsewhere(request, first_ns, last_ns);
     }
-    way.own(request.receiver, start_ns, received_ns);
+    way.before_taken(request.receiver, start_ns, received_ns);
     way
 }
 
@@ -136,6 +167,7 @@ struct Way<'a> {
     until_ns: u64,
     steps: Vec<Step>,
     waited_for: Vec<(Tid, Reply)>,
+    untaken: Vec<Untaken>,
 }
 
 impl<'a> Way<'a> {
@@ -179,6 +211,67 @@ impl<'a> Way<'a> {
 
     /// All of the span with what one thread was in; while it idled, the request was with no thread.
     fn own(&mut self, tid: Tid, start_ns: u64, end_ns: u64) {
+        let outside = |way: &mut Way, _: &Piece, from_ns: u64, to_ns: u64| {
+            way.step(None, Went::Outside, from_ns, to_ns);
+        };
+        self.with(tid, (start_ns, end_ns), outside);
+    }
+
+    /// From the arrival to where the thread took it up.
+    fn before_taken(&mut self, tid: Tid, start_ns: u64, end_ns: u64) {
+        let idle = |way: &mut Way, piece: &Piece, from_ns: u64, to_ns: u64| {
+            let is_long = to_ns.saturating_sub(from_ns) >= UNTAKEN_LEAST_NS;
+            // One that waits for another thread is to be handed it.
+            match is_long && piece.waited_for != WaitKind::Queue {
+                true => way.not_taken(tid, piece, from_ns, to_ns),
+                false => way.step(None, Went::Outside, from_ns, to_ns),
+            }
+        };
+        self.with(tid, (start_ns, end_ns), idle);
+    }
+
+    /// It was there, and the thread waited.
+    fn not_taken(&mut self, tid: Tid, wait: &Piece, start_ns: u64, end_ns: u64) {
+        let latest_ns = end_ns.saturating_add(SOON_NS);
+        if self.reply_at(end_ns, latest_ns, start_ns).is_some() {
+            return self.for_replies(tid, (start_ns, end_ns), latest_ns);
+        }
+        let untaken = Untaken {
+            tid,
+            start_ns,
+            end_ns,
+            wait: *wait,
+            runner: self.runner(tid, start_ns, end_ns),
+        };
+        let went = Went::Thread(Label::Held(untaken.cause()));
+        self.step(Some(tid), went, start_ns, end_ns);
+        self.untaken.push(untaken);
+    }
+
+    /// Of a goroutine, the other one that ran for most of the span.
+    fn runner(&self, tid: Tid, start_ns: u64, end_ns: u64) -> Option<Tid> {
+        if tid < GOROUTINES || self.pieces.of.len() > ASKED_MAX {
+            return None;
+        }
+        let ran_ns = |of: &Tid| {
+            let pieces = self.before(*of, end_ns).iter().rev();
+            let inside = pieces.take_while(|piece| piece.end_ns > start_ns);
+            let on_cpu = inside.filter(|piece| piece.label == Label::OnCpu);
+            on_cpu
+                .map(|piece| piece.within(start_ns, end_ns))
+                .sum::<u64>()
+        };
+        let others = self.pieces.of.keys().filter(|of| **of != tid);
+        let most = others.map(|of| (ran_ns(of), *of)).max()?;
+        (most.0 as f64 >= WITH_IT * (end_ns - start_ns) as f64).then_some(most.1)
+    }
+
+    fn with(
+        &mut self,
+        tid: Tid,
+        (start_ns, end_ns): (u64, u64),
+        idle: impl Fn(&mut Way<'a>, &Piece, u64, u64),
+    ) {
         let mut t_ns = end_ns;
         for piece in self.before(tid, end_ns).iter().rev() {
             if t_ns <= start_ns || self.steps.len() > STEPS_MAX {
@@ -188,7 +281,7 @@ impl<'a> Way<'a> {
             self.step(None, Went::Unseen, upper, t_ns);
             let from = piece.start_ns.clamp(start_ns, upper);
             match piece.label {
-                Label::Idle => self.step(None, Went::Outside, from, upper),
+                Label::Idle => idle(self, piece, from, upper),
                 label => self.step(Some(tid), Went::Thread(label), from, upper),
             }
             t_ns = from;
@@ -215,14 +308,14 @@ impl<'a> Way<'a> {
         let network = Went::Thread(Label::Held(Cause::Network));
         match idle.is_some_and(|piece| piece.waited_for == WaitKind::Outbound) {
             true => self.step(Some(tid), network, start_ns, end_ns),
-            false => self.for_replies(tid, start_ns, end_ns),
+            false => self.for_replies(tid, (start_ns, end_ns), self.until_ns),
         }
     }
 
     /// From one reply back to the one that came before it was asked for. What came while another thing was waited for
     /// is somebody else's.
-    fn for_replies(&mut self, tid: Tid, start_ns: u64, end_ns: u64) {
-        let (mut t_ns, mut latest_ns) = (end_ns, self.until_ns);
+    fn for_replies(&mut self, tid: Tid, (start_ns, end_ns): (u64, u64), mut latest_ns: u64) {
+        let mut t_ns = end_ns;
         while t_ns > start_ns && self.waited_for.len() < REPLIES_MAX {
             let Some(reply) = self.reply_at(t_ns, latest_ns, start_ns) else {
                 break;

@@ -192,3 +192,46 @@ fn a_reader_that_waited_for_a_peer_is_the_network() {
     assert_eq!(found[&(Some(2), network)], 69);
     assert_eq!(found[&(Some(2), ON_CPU)], 1);
 }
+
+/// A loop within the loop, and a goroutine that the runtime did not run.
+#[test]
+fn what_lies_there_while_its_thread_waits_is_not_outside() {
+    let mut pieces = Pieces::default();
+    let of = vec![
+        idle(0, 10, None),
+        busy(10, 12),
+        idle(12, 82, None),
+        busy(82, 84),
+    ];
+    pieces.of.insert(1, of.clone());
+    let found = went(&pieces, &request(20, 82, 83));
+    let waits = Went::Thread(Label::Held(Cause::Network));
+    assert_eq!(found[&(Some(1), waits)], 62);
+    // It came just before the thread was woken for it.
+    let found = went(
+        &pieces,
+        &Answered {
+            start_ns: 82 * MS - 100_000,
+            ..request(82, 82, 83)
+        },
+    );
+    assert!(!found.contains_key(&(Some(1), waits)));
+    // The receiver of one that came to it is not the one that idles.
+    let (own, other) = (GOROUTINES + 1, GOROUTINES + 2);
+    pieces.of.insert(own, of);
+    pieces.of.insert(
+        other,
+        vec![idle(0, 15, None), busy(15, 81), idle(81, 200, None)],
+    );
+    let goroutines = Answered {
+        receiver: own,
+        sender: own,
+        ..request(20, 82, 83)
+    };
+    let slow = Slow::of(&pieces, &[], goroutines);
+    assert_eq!(
+        slow.ns[&(Some(own), Went::Thread(Label::Held(Cause::Runtime)))] / MS,
+        62
+    );
+    assert_eq!(slow.untaken[0].runner, Some(other));
+}

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::answered::{Answered, Reply, Slow};
+use super::answered::{Answered, Reply, Slow, Untaken};
 use super::busy::Busy;
 use super::cause::{Cause, Leaf};
 use super::event::{Tid, WaitKind};
@@ -51,6 +51,9 @@ pub struct Connections {
     /// Turns on a CPU that are long for a request, and usual for their thread.
     turns: HashMap<Tid, Vec<Stall>>,
     turns_count: usize,
+    /// Waits that were for no requests, for one was there, by thread and by when they began; with the time of the
+    /// slowest request that lay there.
+    untaken: BTreeMap<(Tid, u64), (u64, Stall)>,
 }
 
 impl Connections {
@@ -101,7 +104,7 @@ impl Connections {
     }
 
     /// What threads were in is known until `settled_ns`: the slow requests that were answered by then are looked into.
-    pub fn follow(&mut self, pieces: &Pieces, settled_ns: u64) {
+    pub fn follow(&mut self, pieces: &Pieces, lines: &Timelines, settled_ns: u64) {
         let Some(least_ns) = self.roughly_slow_from_ns() else {
             return;
         };
@@ -113,12 +116,40 @@ impl Connections {
             slow.select_nth_unstable_by_key(AT_A_TIME, |of| std::cmp::Reverse(of.ns()));
             slow.truncate(AT_A_TIME);
         }
-        let slow = slow.into_iter();
-        self.slow
-            .extend(slow.map(|request| Slow::of(pieces, &self.replies, request)));
+        for request in slow {
+            let slow = Slow::of(pieces, &self.replies, request);
+            self.keep_untaken(&slow, lines);
+            self.slow.push(slow);
+        }
         if self.slow.len() > 2 * EXAMINED_MAX {
             self.keep_the_longest();
         }
+    }
+
+    /// While the history is there that says who ran meanwhile.
+    fn keep_untaken(&mut self, slow: &Slow, lines: &Timelines) {
+        let much = |of: &&Untaken| of.ns() >= ON_CPU_LEAST_NS && 2 * of.ns() >= slow.request.ns();
+        for untaken in slow.untaken.iter().filter(much) {
+            let key = (untaken.tid, untaken.wait.start_ns);
+            if self.untaken.len() >= TURNS_MAX && !self.untaken.contains_key(&key) {
+                return;
+            }
+            let made = || (0, untaken_stall(untaken, lines));
+            let (slowest_ns, stall) = self.untaken.entry(key).or_insert_with(made);
+            *slowest_ns = slow.request.ns().max(*slowest_ns);
+            stall.start_ns = stall.start_ns.min(untaken.start_ns);
+            stall.ns = stall.end_ns.saturating_sub(stall.start_ns);
+        }
+    }
+
+    /// Waits in which slow requests lay, though they had arrived.
+    pub fn waits_past_requests(&mut self) -> Vec<Stall> {
+        let Some(least_ns) = self.far_from_usual_ns() else {
+            return Vec::new();
+        };
+        let all = std::mem::take(&mut self.untaken).into_values();
+        let slow = all.filter(|(slowest_ns, _)| *slowest_ns >= least_ns);
+        slow.map(|(_, stall)| stall).collect()
     }
 
     /// As [`Connections::slow_from_ns`]; the median of so many is not sought each time.
@@ -228,19 +259,55 @@ impl Connections {
 }
 
 fn wait_for(tid: Tid, reply: &Reply) -> Stall {
+    let leaf = Leaf {
+        activity: reply.activity,
+        ..Leaf::of(tid, LeafKind::Wait(WaitKind::Network))
+    };
+    wait_of(tid, (reply.start_ns, reply.end_ns), Cause::Network, leaf)
+}
+
+fn untaken_stall(untaken: &Untaken, lines: &Timelines) -> Stall {
+    let (tid, wait) = (untaken.tid, &untaken.wait);
+    let span = (untaken.start_ns, untaken.end_ns);
+    let sample = untaken.runner.and_then(|runner| {
+        let samples: Vec<_> = lines.thread(runner)?.samples(span.0, span.1).collect();
+        samples
+            .get(samples.len() / 2)
+            .map(|sample| (sample.stack, sample.activity))
+    });
+    let leaf = match untaken.runner {
+        Some(runner) => {
+            let (stack, activity) = sample.unwrap_or_default();
+            Leaf {
+                stack,
+                activity,
+                ..Leaf::of(runner, LeafKind::OnCpu)
+            }
+        }
+        None => Leaf {
+            stack: wait.stack,
+            activity: wait.activity,
+            ..Leaf::of(tid, LeafKind::Wait(wait.waited_for))
+        },
+    };
+    Stall {
+        waiter_stack: wait.stack,
+        waited_for: wait.waited_for,
+        ..wait_of(tid, span, untaken.cause(), leaf)
+    }
+}
+
+fn wait_of(tid: Tid, (start_ns, end_ns): (u64, u64), cause: Cause, leaf: Leaf) -> Stall {
     Stall {
         tid,
-        start_ns: reply.start_ns,
-        end_ns: reply.end_ns,
-        ns: reply.ns(),
+        start_ns,
+        end_ns,
+        ns: end_ns.saturating_sub(start_ns),
         waits: 1,
-        cause: Cause::Network,
+        cause,
         waited_for: WaitKind::Network,
         object: 0,
-        leaf: Leaf {
-            activity: reply.activity,
-            ..Leaf::of(tid, LeafKind::Wait(WaitKind::Network))
-        },
+        leaf,
         hops: Vec::new(),
         waiter_stack: 0,
         samples: Vec::new(),
@@ -287,14 +354,14 @@ mod tests {
         assert_eq!(connections.all.len(), 301);
         // What is usual stays what it was of all.
         assert_eq!(connections.slow_from_ns(), Some(3 * MS));
-        connections.follow(&Pieces::default(), 2_000 * MS);
+        connections.follow(&Pieces::default(), &Timelines::default(), 2_000 * MS);
         let slow = connections.slow(3 * MS, 1);
         assert_eq!(
             slow.len(),
             0,
             "the first began before, the next was answered later"
         );
-        connections.follow(&Pieces::default(), u64::MAX);
+        connections.follow(&Pieces::default(), &Timelines::default(), u64::MAX);
         let slow = connections.slow(3 * MS, 1);
         assert_eq!(slow.len(), 199, "what did not fit was not looked into");
         connections.asked_ns = Some(50 * MS);

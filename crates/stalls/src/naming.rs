@@ -289,11 +289,16 @@ fn activity(
     if !words.is_empty() {
         return words.to_string();
     }
+    let is_network = finding.cause == Cause::Network;
     match (finding.culprit.kind, function) {
         (LeafKind::OnCpu, _) if stack.collects_garbage() => "garbage collection".to_owned(),
         (LeafKind::OnCpu, Some(function)) => format!("on CPU in {function}"),
         (LeafKind::OnCpu, None) => "on CPU".to_string(),
         (LeafKind::Runnable, _) => "runnable".to_string(),
+        // See `answered::Untaken`.
+        (LeafKind::Wait(WaitKind::Inbound | WaitKind::Outbound), _) if is_network => {
+            "a wait for something else while requests lie there".to_string()
+        }
         (LeafKind::Wait(kind), _) => waited_for(kind, 0),
         (LeafKind::Deadlock, _) => DEADLOCK.to_string(),
         (LeafKind::Unseen, _) => String::new(),

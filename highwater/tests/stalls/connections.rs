@@ -74,6 +74,36 @@ fn of_a_service_whose_requests_are_all_short_no_row_is_made() {
     assert!(seen.found["requests"]["count"].as_u64() > Some(200));
 }
 
+/// The loop waits for its clients and for the upstream at once: its wait alone says nothing. The connection is closed
+/// with each reply.
+#[test]
+fn an_upstream_that_an_event_loop_waits_for_is_named() {
+    let Some(seen) = handed(&["asks"], &[]) else {
+        return;
+    };
+    let row = seen.row("network");
+    let doing = row.text("/culprit/doing");
+    assert!(
+        doing.starts_with("network read from 127.0.0.1:"),
+        "{row:#?}"
+    );
+    assert!(row.number("/count") >= 5, "{row:#?}");
+    let requests = &seen.found["requests"];
+    assert!(share(requests, "network") > 0.9, "{requests:#}");
+}
+
+/// Clients that nobody answers meanwhile make it seen.
+#[test]
+fn a_loop_within_the_loop_is_no_rest() {
+    let Some(seen) = handed(&["nested"], &[]) else {
+        return;
+    };
+    let row = seen.row("network");
+    assert_eq!(row.text("/culprit/function"), "run_tool", "{row:#?}");
+    let doing = row.text("/culprit/doing");
+    assert_eq!(doing, "a wait for something else while requests lie there");
+}
+
 #[test]
 fn a_recording_has_the_requests_and_what_they_say() {
     let folder = tempfile::tempdir().unwrap();

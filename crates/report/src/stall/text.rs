@@ -5,10 +5,15 @@ use std::fmt::Write;
 use comfy_table::{ContentArrangement, Table};
 
 use super::SelfChecks;
+use super::requests::{Requests, Slow};
 use memory::brief::brief;
 use stalls::cause::Cause;
+use stalls::group::ON_CPU_LEAST_NS;
 use stalls::naming::{NamedCulprit, NamedFinding};
 use units::written::{counted, nanoseconds};
+
+/// One or two slow requests may be anything's.
+const UNEXPLAINED_MIN: usize = 3;
 
 /// One line for stalls that just ended: "  12.3 s  lock  1.48 s  8 threads  exporter in ...".
 pub fn line(since_start_ns: u64, row: &NamedFinding) -> String {
@@ -23,7 +28,14 @@ pub fn line(since_start_ns: u64, row: &NamedFinding) -> String {
     )
 }
 
-pub fn summary(rows: &[NamedFinding], mode: &str, checks: &SelfChecks, width: usize) -> String {
+/// `requests`: what is known of them.
+pub fn summary(
+    rows: &[NamedFinding],
+    mode: &str,
+    checks: &SelfChecks,
+    requests: Option<&Requests>,
+    width: usize,
+) -> String {
     let mut text = String::new();
     if rows.is_empty() {
         let seconds = checks.watched_ns as f64 / 1e9;
@@ -32,6 +44,7 @@ pub fn summary(rows: &[NamedFinding], mode: &str, checks: &SelfChecks, width: us
             text,
             "No stalls in {seconds:.0} s of {threads} (mode {mode})."
         );
+        text.push_str(&requests.map(unexplained).unwrap_or_default());
     } else {
         let mut table = Table::new();
         table
@@ -51,6 +64,18 @@ pub fn summary(rows: &[NamedFinding], mode: &str, checks: &SelfChecks, width: us
     }
     footer(&mut text, mode, checks, width);
     text
+}
+
+/// Slow requests without a row are said at once: "no stalls" alone would deny them.
+fn unexplained(requests: &Requests) -> String {
+    let is_slow = |slow: &&Slow| slow.ns >= ON_CPU_LEAST_NS;
+    match requests.slow.iter().filter(is_slow).count() {
+        count if count < UNEXPLAINED_MIN => String::new(),
+        count => format!(
+            "But {count} requests took {} or more, and no thread was seen to keep them. Below is where their time went.\n",
+            nanoseconds(ON_CPU_LEAST_NS as f64)
+        ),
+    }
 }
 
 fn cells(row: &NamedFinding) -> [String; 7] {
@@ -297,5 +322,31 @@ mod tests {
             more.starts_with("is 12.6 times the kernel's count"),
             "{more}"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_stalls_is_not_all_that_is_said_where_requests_were_slow() {
+        let slow = |ms: u64| Slow {
+            name: String::new(),
+            start_ns: 0,
+            ns: ms * 1_000_000,
+            thread: String::new(),
+            tid: None,
+            went: Vec::new(),
+        };
+        let text = |times: &[u64]| {
+            let requests = Requests {
+                slow: times.iter().map(|ms| slow(*ms)).collect(),
+                ..Requests::default()
+            };
+            summary(&[], "ebpf", &SelfChecks::default(), Some(&requests), 80)
+        };
+        assert!(text(&[240, 100, 20, 3]).contains("But 3 requests took 20.0 ms or more"));
+        assert!(!text(&[240, 100, 19]).contains("But"));
     }
 }

@@ -7,10 +7,10 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::ebpf::layout::{offset, user_registers};
 
-/// Which side of a connection the process is.
-pub(super) const UNKNOWN: u32 = 0;
+/// Which side of a connection the process is; 0: not known.
 pub(super) const SERVER: u32 = 1;
 pub(super) const CLIENT: u32 = 2;
+pub(super) const NEITHER: u32 = 3;
 
 /// What the kernel keeps of each connection.
 #[repr(C)]

@@ -20,7 +20,7 @@ use bpf::object::{self, Object};
 use bpf::timed::Programs;
 use bytemuck::Zeroable;
 
-use self::layout::{Answer, CLIENT, Connection, SERVER, UNKNOWN};
+use self::layout::{Answer, CLIENT, Connection, NEITHER, SERVER};
 use self::pauses::Pauses;
 use crate::descriptors::{Descriptors, Kind};
 use crate::ebpf::format_of;
@@ -33,9 +33,19 @@ const CONNECTIONS_MAX: u32 = 16_384;
 /// 8,000 answers between two turns of 40 ms: more a second than are let come.
 const RING_BYTES: u32 = 512 << 10;
 /// Connections of which it is remembered who opened them.
-const ROLES_MAX: usize = 8_192;
+const SIDES_MAX: usize = 8_192;
 /// Descriptors that are looked up in one turn; each takes some ten microseconds.
 const ASKED_MAX: usize = 64;
+
+/// What the process is on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    /// A client opened it.
+    Server,
+    Client,
+    /// Or it is not known.
+    Neither,
+}
 
 /// A request on one connection. Times are CLOCK_MONOTONIC, nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,8 +81,8 @@ pub struct Answers {
     takes_more: Array,
     paused: Pauses,
     descriptors: Descriptors,
-    /// Of connections that were there before, by their descriptors too: whether a client opened it.
-    roles: HashMap<(u64, u32), bool>,
+    /// Of connections that were there before, by their descriptors too.
+    sides: HashMap<(u64, u32), Side>,
     /// Of connections that it opened during the watch: with whom.
     peers: HashMap<u64, String>,
     /// Descriptors that were looked up in this turn.
@@ -128,7 +138,7 @@ impl Answers {
             takes_more,
             paused: Pauses::begin(now_ns()),
             descriptors: Descriptors::of(pid),
-            roles: HashMap::new(),
+            sides: HashMap::new(),
             peers: HashMap::new(),
             asked: 0,
             answers: 0,
@@ -181,13 +191,13 @@ impl Answers {
         }
         self.asked = 0;
         for answer in &came {
-            match (answer.received_ns, self.takes_requests(answer)) {
-                (0, Some(false)) if answer.answered_ns == 0 => self.learn_peer(answer),
-                (0, Some(false)) => {
+            match (answer.received_ns, self.side(answer)) {
+                (0, Side::Client) if answer.answered_ns == 0 => self.learn_peer(answer),
+                (0, Side::Client) => {
                     let reply = self.reply(answer);
                     self.held_replies.extend(reply);
                 }
-                (1.., Some(true)) => self.held.extend(told(answer)),
+                (1.., Side::Server) => self.held.extend(told(answer)),
                 _ => {}
             }
         }
@@ -221,7 +231,7 @@ impl Answers {
 
     fn learn_peer(&mut self, begun: &Answer) {
         self.asked += 1;
-        if self.peers.len() >= ROLES_MAX {
+        if self.peers.len() >= SIDES_MAX {
             self.peers.clear();
         }
         self.peers.remove(&begun.connection);
@@ -236,37 +246,51 @@ impl Answers {
         (self.short.read(0), self.lost.read(0))
     }
 
-    /// Whether a client opened it: known of a connection that was made during the watch, asked of any other. `None`: it
-    /// is not known.
-    fn takes_requests(&mut self, answer: &Answer) -> Option<bool> {
-        if answer.role != UNKNOWN {
-            return Some(answer.role == SERVER);
+    /// Who opened it: known of a connection that was made during the watch, asked of any other.
+    fn side(&mut self, answer: &Answer) -> Side {
+        match answer.role {
+            SERVER => return Side::Server,
+            CLIENT => return Side::Client,
+            _ => {}
         }
         let socket = (answer.connection, answer.descriptor);
-        if let Some(known) = self.roles.get(&socket) {
-            return Some(*known);
+        if let Some(known) = self.sides.get(&socket) {
+            return *known;
         }
-        let descriptor = i32::try_from(answer.descriptor).ok();
         self.asked += 1;
-        let fd = descriptor.filter(|_| self.asked <= ASKED_MAX)?;
-        let takes = self.descriptors.takes_requests(fd)?;
+        let fd = i32::try_from(answer.descriptor).ok();
+        let Some(fd) = fd.filter(|_| self.asked <= ASKED_MAX) else {
+            return Side::Neither;
+        };
+        let side = match self.descriptors.takes_requests(fd) {
+            Some(true) => Side::Server,
+            Some(false) if self.descriptors.describe(fd).kind == Kind::Outbound => Side::Client,
+            // A socket between its own threads, or one that gets datagrams of all.
+            Some(false) => Side::Neither,
+            None => return Side::Neither,
+        };
         if self.descriptors.is_of_network(fd) {
-            self.learn_side(answer.connection, takes);
+            self.learn_side(answer.connection, side);
         }
-        if self.roles.len() >= ROLES_MAX {
-            self.roles.clear();
+        if self.sides.len() >= SIDES_MAX {
+            self.sides.clear();
         }
-        self.roles.insert(socket, takes);
-        Some(takes)
+        self.sides.insert(socket, side);
+        side
     }
 
     /// The kernel tells when such a connection is over, and forgets it then. A request that it is at goes unseen.
-    fn learn_side(&self, connection: u64, takes_requests: bool) {
-        let side = Connection {
-            role: if takes_requests { SERVER } else { CLIENT },
+    fn learn_side(&self, connection: u64, side: Side) {
+        let role = match side {
+            Side::Server => SERVER,
+            Side::Client => CLIENT,
+            Side::Neither => NEITHER,
+        };
+        let known = Connection {
+            role,
             ..Connection::zeroed()
         };
-        self.connections.put(connection, side);
+        self.connections.put(connection, known);
     }
 }
 

@@ -72,7 +72,7 @@ impl Answer {
             }
             false => {
                 let width = conclude::terminal_width();
-                let mut words = text::summary(&rows, &facts.mode, &checks, width);
+                let mut words = text::summary(&rows, &facts.mode, &checks, slow.as_ref(), width);
                 words.push_str(&closing.cost_text);
                 if let Some(slow) = slow {
                     words.push_str(&requests::text(&slow, &rows, width));
