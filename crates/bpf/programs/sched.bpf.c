@@ -204,6 +204,23 @@ static always_inline u32 number_of_place(const struct user *user)
 }
 
 /*
+ * The functions of Python that the current thread is in, of which neither perf's sample, which comes next, nor
+ * a copy of the stack knows anything.
+ */
+static always_inline void tell_python(u32 tid)
+{
+	struct python_sample *sample = ring_reserve(&python_ring, sizeof(*sample), 0);
+
+	/* Without room its sample goes without. */
+	if (!sample)
+		return;
+	sample->at_ns = ktime_ns();
+	sample->tid = tid;
+	python_walk(sample->frames);
+	ring_submit(sample, NO_WAKEUP);
+}
+
+/*
  * Of a thread that begins to wait for a device, the stack, now and then at each place of the code:
  * such a wait may be over in a tenth of a millisecond, and a stall is made of many. Whoever reads the
  * ring comes too late to see one.
@@ -233,6 +250,8 @@ static always_inline void tell_place(const struct thread *thread)
 		place->copied = piece + PIECE_BYTES;
 	}
 	ring_submit(place, NO_WAKEUP);
+	if (PYTHON(IS_PYTHON))
+		tell_python(thread->leaving.tid);
 }
 
 static always_inline struct thread *thread_of(u32 tid)
@@ -404,20 +423,6 @@ int on_waking(struct waking_event *event)
 	}
 	tell_waking(tid, since_ns);
 	return FOR_OTHERS;
-}
-
-/* The functions of Python that the thread is in, of which perf's sample, which comes next, knows nothing. */
-static always_inline void tell_python(u32 tid)
-{
-	struct python_sample *sample = ring_reserve(&python_ring, sizeof(*sample), 0);
-
-	/* Without room its sample goes without. */
-	if (!sample)
-		return;
-	sample->at_ns = ktime_ns();
-	sample->tid = tid;
-	python_walk(sample->frames);
-	ring_submit(sample, NO_WAKEUP);
 }
 
 /* A sample of any process: passes when it is of a watched thread that is at work for long. */

@@ -1,4 +1,5 @@
-//! Functions of Python at samples of the clock: walked in the kernel just before perf writes the sample.
+//! Functions of Python at samples of the clock, walked in the kernel just before perf writes the sample, and where waits
+//! for devices begin.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -98,8 +99,10 @@ fn codes(frames: &[u8]) -> impl Iterator<Item = u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ebpf::PROG_TYPE_PERF_EVENT;
+    use crate::ebpf::layout::switch_event;
+    use crate::ebpf::{PROG_TYPE_PERF_EVENT, PROG_TYPE_TRACEPOINT, format_of};
     use bpf::allowed::Allowed;
+    use bpf::kernel::Tracing;
     use bpf::map::{Array, Hash};
     use bpf::object::{Object, sched};
     use bpf::python::Made;
@@ -130,6 +133,10 @@ mod tests {
             Ring::create(&mut object, "ring", 4 << 10).unwrap();
             let loaded = object.load("on_sample", (PROG_TYPE_PERF_EVENT, 0));
             loaded.unwrap_or_else(|error| panic!("3.{minor}: {error}"));
+            let format = format_of(&Tracing::open().unwrap(), "sched/sched_switch");
+            object.view(switch_event(&format.unwrap()).unwrap());
+            let loaded = object.load("on_switch", (PROG_TYPE_TRACEPOINT, 0));
+            loaded.unwrap_or_else(|error| panic!("3.{minor}, at waits: {error}"));
         }
     }
 }

@@ -34,7 +34,8 @@ impl Watch {
         }
         self.unwound += 1;
         let wait = self.waits.of_call(&call, &mut self.places);
-        let addresses = self.stacks.of_bytes(at, stack);
+        let mut addresses = self.stacks.of_bytes(at, stack);
+        self.add_walked_python((tid, at_ns), &mut addresses);
         let stack = self.places.stack_unnamed(&addresses);
         if stack == 0 {
             return;

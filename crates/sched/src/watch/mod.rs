@@ -398,7 +398,7 @@ impl Watch {
             false => Vec::new(),
         };
         if sample.address == 0 {
-            self.add_sampled_python(sample, &mut addresses);
+            self.add_walked_python((sample.tid, sample.at_ns), &mut addresses);
         }
         let stack = self.places.stack(&addresses);
         let what = if sample.address == 0 {

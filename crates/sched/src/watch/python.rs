@@ -3,7 +3,6 @@
 
 use super::{Source, Watch};
 use abi::PYTHON_CODE;
-use bpf::ring::Sample;
 use symbols::python::threads::PythonThreads;
 
 const TIMES_SOUGHT: u32 = 20;
@@ -20,12 +19,12 @@ impl Watch {
         }
     }
 
-    /// Of a sample of the clock.
-    pub(super) fn add_sampled_python(&mut self, sample: &Sample<'_>, addresses: &mut Vec<u64>) {
+    /// What the kernel walked of a thread then: at a sample of the clock, or as a wait for a device began.
+    pub(super) fn add_walked_python(&mut self, (tid, at_ns): (u32, u64), addresses: &mut Vec<u64>) {
         let Source::Ebpf(ebpf) = &mut self.source else {
             return;
         };
-        let codes = ebpf.python_at(sample.tid, sample.at_ns);
+        let codes = ebpf.python_at(tid, at_ns);
         if self.python.is_some() && !addresses.is_empty() {
             addresses.extend(codes.iter().map(|code| code | PYTHON_CODE));
         }
@@ -51,7 +50,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::event::What;
+    use crate::event::{Event, WaitKind, What};
     use crate::room::Room;
     use bpf::allowed::{Allowed, Mode};
     use testkit::{pythons, skipped};
@@ -84,8 +83,26 @@ asyncio.run(main())
         }
     }
 
-    /// Names on the stacks of samples of threads on a CPU, innermost first.
-    fn sampled(pid: u32) -> Vec<Vec<String>> {
+    /// Functions and times like those of one that computes, which writes and syncs instead.
+    const SYNCS: &str = "
+import os, sys, time
+file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+def save():
+    for at in range(20):
+        os.pwrite(file, b'x' * 4096, at * 4096)
+        os.fsync(file)
+class Reports:
+    def yearly(self):
+        save()
+print('ready', flush=True)
+end = time.monotonic() + 30
+while time.monotonic() < end:
+    Reports().yearly()
+    time.sleep(0.01)
+";
+
+    /// What came of two seconds, and the watch that has the names.
+    fn watched(pid: u32) -> (Vec<Event>, Watch) {
         let mut watch = Watch::open(pid, Mode::Ebpf, Room::One).unwrap();
         let (end, mut events) = (Instant::now() + Duration::from_secs(2), Vec::new());
         while Instant::now() < end {
@@ -93,6 +110,12 @@ asyncio.run(main())
             events.extend(watch.turn().events);
         }
         events.extend(watch.finish());
+        (events, watch)
+    }
+
+    /// Names on the stacks of samples of threads on a CPU, innermost first.
+    fn sampled(pid: u32) -> Vec<Vec<String>> {
+        let (events, watch) = watched(pid);
         let on_cpu = events.iter().filter_map(|event| match event.what {
             What::OnCpu { stack, .. } => Some(watch.places.stack_of(stack)),
             _ => None,
@@ -131,6 +154,45 @@ asyncio.run(main())
             assert!(stacks.len() > 30, "3.{minor}: {} samples", stacks.len());
             let wrong = stacks.iter().find(|stack| !is_right(stack));
             assert!(right * 20 >= stacks.len() * 19, "3.{minor}: {wrong:?}");
+        }
+    }
+
+    /// The waits are far too short to be read from outside.
+    #[test]
+    fn threads_that_wait_for_a_disk_are_in_functions_of_python() {
+        if let Err(why) = Allowed::try_all().bpf {
+            return skipped(&format!("programs need root: {why}"));
+        }
+        for (minor, python) in pythons(11..=14) {
+            let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+            let file = folder.path().join("journal");
+            let mut python = Command::new(python);
+            let python = python.args(["-c", SYNCS]).arg(file);
+            let mut python = Killed(python.stdout(Stdio::piped()).spawn().unwrap());
+            let ready = python.0.stdout.as_mut().unwrap().read(&mut [0; 8]);
+            assert!(ready.unwrap() > 0, "it runs");
+            let (events, watch) = watched(python.0.id());
+            let waits = events.iter().filter_map(|event| match event.what {
+                What::Blocked(wait) if wait.kind == WaitKind::Disk => Some(wait.stack),
+                _ => None,
+            });
+            let known: Vec<_> = waits.filter(|stack| *stack != 0).collect();
+            if known.len() < 5 {
+                return skipped(&format!("{} waits for this disk were seen", known.len()));
+            }
+            let is_right = |stack: &&u32| {
+                let frames = &watch.places.stack_of(**stack).frames;
+                let at = frames.iter().position(|frame| frame.name == "save");
+                let next = at.and_then(|at| frames.get(at + 1));
+                next.is_some_and(|frame| frame.name == "Reports.yearly")
+            };
+            let right = known.iter().filter(is_right).count();
+            eprintln!("3.{minor}: {right} of {} waits", known.len());
+            assert!(
+                right * 10 >= known.len() * 9,
+                "3.{minor}: {right} of {}",
+                known.len()
+            );
         }
     }
 }
