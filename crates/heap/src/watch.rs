@@ -140,9 +140,9 @@ fn library(place: &Place, areas: &[Area]) -> Vec<(u64, u64)> {
 /// Not sooner: one burst of requests is no growth.
 const CHANGES_AFTER: Duration = Duration::from_secs(2);
 /// Not later: what is left of 20 s, or of 30, is enough to classify growth.
-const CHANGES_BEFORE: Duration = Duration::from_secs(8);
-/// Growth of fewer bytes is what a heap does at any time: glibc takes memory 132 KiB at once, and a thread's cache holds
-/// some more.
+const CHANGES_BEFORE: Duration = Duration::from_secs(10);
+/// Growth of fewer bytes is what a heap does at any time: glibc takes memory 132 KiB at once, and a thread's cache
+/// holds some more.
 const GROWN_BYTES_MIN: f64 = 524_288.0;
 
 /// A heap that is not watched, and what it held when watching began.
