@@ -323,11 +323,6 @@ mod tests {
             "{more}"
         );
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     #[test]
     fn no_stalls_is_not_all_that_is_said_where_requests_were_slow() {
