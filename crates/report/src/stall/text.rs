@@ -72,7 +72,8 @@ fn unexplained(requests: &Requests) -> String {
     match requests.slow.iter().filter(is_slow).count() {
         count if count < UNEXPLAINED_MIN => String::new(),
         count => format!(
-            "But {count} requests took {} or more, and no thread was seen to keep them. Below is where their time went.\n",
+            "But {count} requests took {} or more, and no thread was seen to keep them. \
+             Below is where their time went.\n",
             nanoseconds(ON_CPU_LEAST_NS as f64)
         ),
     }

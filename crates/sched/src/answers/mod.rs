@@ -1,6 +1,6 @@
 //! Requests as the process's own connections have them: from the arrival of the first bytes to the first byte of the
-//! answer; and the replies to what it asks of others itself. Root alone, Linux 6.3 and later; HTTP/1, Redis, Postgres, or whatever else has one answer for one request on
-//! a connection at a time, over TCP or a Unix socket.
+//! answer; and the replies to what it asks of others itself. Root alone, Linux 6.3 and later; HTTP/1, Redis, Postgres,
+//! or whatever else has one answer for one request on a connection at a time, over TCP or a Unix socket.
 //!
 //! Several requests on one connection at a time (HTTP/2) are not distinguished: the first bytes of any answer end the
 //! oldest. What io_uring receives has no descriptor, and is told of connections that were made during the watch.

@@ -1,5 +1,5 @@
-//! Functions of Python at samples of the clock, walked in the kernel just before perf writes the sample, and where waits
-//! for devices begin.
+//! Functions of Python at samples of the clock, walked in the kernel just before perf writes the sample, and where
+//! waits for devices begin.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
