@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT OR GPL-2.0-only */
 /*
  * Requests on the connections of one process: from the arrival of their first bytes to the first byte of
- * the answer; and those that it makes itself, from the first byte that it sends to the first of the reply.
+ * the answer; and those that it makes itself, from the last bytes that it sends to the first of the reply.
  * crates/sched/src/answers reads them.
  *
  * The tracepoints are there since Linux 6.3 (include/trace/events/sock.h). What is read of a connection
@@ -116,8 +116,9 @@ static always_inline void opened(u64 sock, u32 role)
 /* What is sent may ask for something. */
 static always_inline void asks(u64 sock, struct connection *connection)
 {
-	if (connection->role == SERVER || connection->role == NEITHER || connection->asked_ns || is_paused())
+	if (connection->role == SERVER || connection->role == NEITHER || is_paused())
 		return;
+	/* Anew with each send: what was sent before may have had no reply. */
 	connection->asked_ns = ktime_ns();
 	if (connection->role != CLIENT || connection->is_told)
 		return;
@@ -149,8 +150,8 @@ static always_inline void replied(u64 sock, struct connection *connection, u32 r
 	if (took_ns < REPLY_LEAST_NS || (limit_ns && took_ns < *limit_ns))
 		return;
 	reply.descriptor = first_argument();
-	if (ring_output(&ring, &reply, sizeof(reply), NO_WAKEUP))
-		count(&lost);
+	/* One that finds no room is no request that goes unseen. */
+	ring_output(&ring, &reply, sizeof(reply), NO_WAKEUP);
 }
 
 /* It is at no request: what is received first, whatever came before. */
@@ -201,6 +202,9 @@ int on_receive(struct length_arguments *of)
 	if ((s32)of->bytes <= 0 || is_paused()) {
 		if (connection && !connection->received_ns)
 			connection->arrived_ns = 0;
+		/* The reply came in a pause, or the peer is done. */
+		if (connection && (s32)of->bytes >= 0)
+			connection->asked_ns = 0;
 		return 0;
 	}
 	if (!connection) {

@@ -145,6 +145,9 @@ const CHANGES_BEFORE: Duration = Duration::from_secs(10);
 /// holds some more.
 const GROWN_BYTES_MIN: f64 = 524_288.0;
 
+/// Of the growth, since it could first be seen.
+const GOES_ON: f64 = 0.25;
+
 /// A heap that is not watched, and what it held when watching began.
 struct Beside {
     pid: u32,
@@ -153,6 +156,8 @@ struct Beside {
     share: f64,
     begin: Instant,
     first: Option<Sizes>,
+    /// And when that could first be said to grow.
+    since: Option<Sizes>,
 }
 
 impl Beside {
@@ -163,20 +168,23 @@ impl Beside {
             share,
             begin: Instant::now(),
             first: None,
+            since: None,
         }
     }
 
     /// Whether most of what the process grew by is here.
     fn grows(&mut self, now: &Sizes) -> bool {
-        let Some(first) = &self.first else {
-            self.first = Some(*now);
+        let first = *self.first.get_or_insert(*now);
+        let elapsed = self.begin.elapsed();
+        if !(CHANGES_AFTER..CHANGES_BEFORE).contains(&elapsed) {
             return false;
-        };
-        let grown = now.in_use - first.in_use;
+        }
+        let since = *self.since.get_or_insert(*now);
+        let (grown, lately) = (now.in_use - first.in_use, now.in_use - since.in_use);
         let is_most = 2.0 * grown > now.anonymous - first.anonymous;
-        (CHANGES_AFTER..CHANGES_BEFORE).contains(&self.begin.elapsed())
-            && grown > GROWN_BYTES_MIN
-            && is_most
+        // What was filled once and for all has come to an end by now.
+        let goes_on = lately > GOES_ON * grown;
+        grown > GROWN_BYTES_MIN && is_most && goes_on
     }
 }
 
@@ -229,21 +237,23 @@ mod tests {
     fn the_heap_beside_is_watched_where_most_of_the_growth_is() {
         let early = Instant::now();
         let later = early.checked_sub(CHANGES_AFTER).unwrap();
-        for (begin, grown, expected) in [
-            (later, (4.0, 5.0), true),
+        for (begin, half, grown, expected) in [
+            (later, 2.0, (4.0, 5.0), true),
             // Its pages were there before: what it filled is all the same.
-            (later, (4.0, 0.0), true),
-            (later, (2.0, 5.0), false),
-            (later, (0.4, 0.4), false),
-            (early, (4.0, 5.0), false),
+            (later, 2.0, (4.0, 0.0), true),
+            (later, 1.0, (2.0, 5.0), false),
+            (later, 0.2, (0.4, 0.4), false),
+            (later, 3.9, (4.0, 5.0), false),
+            (early, 2.0, (4.0, 5.0), false),
         ] {
             let mut beside = beside(begin);
+            beside.first = Some(sizes(90.0, 100.0));
             assert!(
-                !beside.grows(&sizes(90.0, 100.0)),
-                "the first is where it begins"
+                !beside.grows(&sizes(90.0 + half, 100.0)),
+                "once says little"
             );
             let now = sizes(90.0 + grown.0, 100.0 + grown.1);
-            assert_eq!(beside.grows(&now), expected, "{grown:?}");
+            assert_eq!(beside.grows(&now), expected, "{half} {grown:?}");
         }
     }
 

@@ -3,8 +3,8 @@
 use super::ImportError;
 use super::header::{ARMS, Header, IDS};
 pub use super::header::{Facts, Time, Wanted};
-use super::headings::Words;
 pub use super::headings::unit_factor;
+use super::headings::{Words, seconds_of_word};
 
 /// More columns than this are no table of readings.
 pub const COLUMNS_MAX: usize = 4096;
@@ -128,8 +128,7 @@ pub fn parse_wide(names: &[String], wanted: &Wanted) -> Result<Columns, ImportEr
     check_size(names)?;
     let header = Header::new(names);
     let time = header.time(wanted, false)?;
-    let is_other =
-        |at: &usize| *at != time.place && Some(*at) != time.date && !names[*at].trim().is_empty();
+    let is_other = |at: &usize| !time.is_at(*at) && !names[*at].trim().is_empty();
     let places: Vec<usize> = (0..names.len()).filter(is_other).collect();
     let long = wanted.value.is_some() || wanted.id.is_some() || wanted.arm.is_some();
     let told =
@@ -174,13 +173,53 @@ pub fn parse_wide(names: &[String], wanted: &Wanted) -> Result<Columns, ImportEr
     })
 }
 
+/// Whether the first column is called like something else than a time.
+pub fn is_no_time(names: &[String]) -> bool {
+    let header = Header::new(names);
+    let is_name = |phrase: &&str| header.words[0].are(phrase);
+    let is_id = IDS.iter().chain(ARMS).any(|phrase| is_name(&phrase));
+    header.usual_value() == Some(0)
+        || header.factor(0).is_some()
+        || is_id
+        || says_other(&header.words[0])
+}
+
+/// Words of measures that are no memory, where a column would be taken for it only because it has numbers.
+fn says_other(words: &Words) -> bool {
+    const ELSE: &[&str] = &[
+        "pct",
+        "percentage",
+        "util",
+        "utilization",
+        "utilisation",
+        "latency",
+        "duration",
+        "rate",
+        "rps",
+        "qps",
+        "errors",
+        "status",
+        "code",
+        "port",
+        "connections",
+        "fds",
+        "goroutines",
+        "queue",
+        "depth",
+        "size",
+        "age",
+    ];
+    let is_time = words.unit.as_deref().and_then(seconds_of_word).is_some();
+    is_time
+        || is_other_measure(words)
+        || words.words.iter().any(|word| ELSE.contains(&word.as_str()))
+}
+
 /// Whether nothing is known of a column but its name, and that is no other measure's.
 pub fn is_unknown(names: &[String], at: usize, wanted: &Wanted) -> bool {
     let header = Header::new(names);
     let time = header.time(wanted, false).ok();
-    let is_time = time.is_some_and(|time| {
-        time.interval_s.is_none() && (time.place == at || time.date == Some(at))
-    });
+    let is_time = time.is_some_and(|time| time.is_at(at));
     let is_name = IDS
         .iter()
         .chain(ARMS)
@@ -191,7 +230,7 @@ pub fn is_unknown(names: &[String], at: usize, wanted: &Wanted) -> bool {
             .is_some_and(|given| given == names[at].trim())
     };
     let is_named = is_asked(&wanted.id) || is_asked(&wanted.arm);
-    !is_time && !is_name && !is_named && !is_other_measure(&header.words[at])
+    !is_time && !is_name && !is_named && !says_other(&header.words[at])
 }
 
 fn is_other_measure(words: &Words) -> bool {

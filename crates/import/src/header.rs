@@ -40,6 +40,11 @@ pub struct Time {
 }
 
 impl Time {
+    /// Whether a column says it.
+    pub fn is_at(&self, at: usize) -> bool {
+        self.interval_s.is_none() && (self.place == at || self.date == Some(at))
+    }
+
     /// Of a table without times.
     fn without(interval_s: f64) -> Time {
         Time {

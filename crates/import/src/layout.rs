@@ -2,8 +2,8 @@
 //! beginning of the text alone.
 
 use super::ImportError;
-use super::columns::{Columns, Wanted, parse_header, parse_wide};
-use super::moment::{DateOrder, Moment, parse_moment};
+use super::columns::{Columns, Wanted, is_no_time, parse_header, parse_wide};
+use super::moment::{DateOrder, Moment, is_epoch, parse_moment};
 
 /// So many lines may stand before a header: a title, a line of pidstat about the machine.
 const PREAMBLE_LINES: usize = 20;
@@ -126,7 +126,7 @@ fn above_readings(lines: &[Line], forced: Option<Form>) -> Option<Layout> {
         let is_reading =
             is_instant(fields.first()?) && fields.len() > 1 && are_numbers(&fields[1..]);
         let is_header = names.len() == fields.len() && !is_instant(&names[0]);
-        if !(is_reading && is_header) {
+        if !(is_reading && is_header) || is_no_time(&names) {
             return None;
         }
         names[0] = "time".to_owned();
@@ -135,9 +135,9 @@ fn above_readings(lines: &[Line], forced: Option<Form>) -> Option<Layout> {
 }
 
 /// A date, or so many seconds of the epoch.
-fn is_instant(text: &str) -> bool {
+pub fn is_instant(text: &str) -> bool {
     match text.parse::<f64>() {
-        Ok(number) => number > 1e8,
+        Ok(_) => is_epoch(text),
         Err(_) => matches!(
             parse_moment(text, Some(DateOrder::MonthFirst)),
             Ok((Moment::At(_), _))

@@ -4,7 +4,7 @@
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{Offset, TimeZone};
 
-use units::instant::parse_instant;
+use units::instant::{instant_of, parse_instant};
 
 /// Which number of 3/4/2026 is the month.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +38,13 @@ pub(super) fn no_time(text: &str) -> NoTime {
         what: format!("{shown:?} is no time"),
         next: WRITE_A_TIME,
     }
+}
+
+/// Whether a number is seconds of the epoch, or finer, between 1989 and 2103: where nothing else says that it is a time.
+pub fn is_epoch(text: &str) -> bool {
+    const SECONDS: std::ops::Range<f64> = 6e8..4.2e9;
+    let seconds = text.parse::<f64>().ok().and_then(instant_of);
+    seconds.is_some_and(|seconds| SECONDS.contains(&seconds))
 }
 
 /// A text that is no number, and the order of day and month that it cannot be read without.

@@ -33,6 +33,8 @@ pub struct Rows<'a> {
     lines_added: u64,
     /// Readings of each series so far, where the table has no times.
     counted: HashMap<String, u64>,
+    /// Of the wide form.
+    lines_read: u64,
     /// In the wide form: the column that is next, of those of processes.
     next_wide: usize,
     numbers: Numbers,
@@ -100,6 +102,7 @@ impl<'a> Rows<'a> {
             line: 0,
             lines_added: 0,
             counted: HashMap::new(),
+            lines_read: 0,
             beside: Numbers {
                 unit_said: true,
                 ..numbers.clone()
@@ -151,6 +154,7 @@ impl<'a> Rows<'a> {
                 return self.long_row(row).map(|()| true);
             }
             self.next_wide = 0;
+            self.lines_read += 1;
         }
     }
 
@@ -219,12 +223,16 @@ impl<'a> Rows<'a> {
                 .and_then(|at| self.record.get(at))
                 .unwrap_or(""),
         );
-        let own = self
+        let unit = self
             .columns
             .unit
-            .and_then(|at| factor_of_word(self.record.get(at)?));
-        row.rss_bytes =
-            self.number(self.columns.value, own.unwrap_or(self.columns.value_factor))?;
+            .and_then(|at| self.record.get(at))
+            .unwrap_or("");
+        let own = factor_of_word(unit);
+        // Of a file of several measures: percents, counts.
+        let is_other = own.is_none() && !unit.is_empty() && !unit.eq_ignore_ascii_case("none");
+        let number = self.number(self.columns.value, own.unwrap_or(self.columns.value_factor))?;
+        row.rss_bytes = if is_other { f64::NAN } else { number };
         Ok(())
     }
 
@@ -262,7 +270,10 @@ impl<'a> Rows<'a> {
             into.push_str(name);
         }
         // All of a line are of one instant.
-        row.t_s = self.time("")?;
+        row.t_s = match self.columns.time.interval_s {
+            Some(interval_s) => (self.lines_read - 1) as f64 * interval_s,
+            None => self.time("")?,
+        };
         row.rss_bytes = self.number(place, factor)?;
         Ok(())
     }

@@ -36,7 +36,7 @@ impl Answered {
 /// A reply that the process waited for, on a connection that it opened itself. CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Reply {
-    /// The first byte of what was asked left.
+    /// The last bytes of what was asked left.
     pub start_ns: u64,
     /// The first byte of the reply was received.
     pub end_ns: u64,

@@ -256,7 +256,9 @@ impl Analyser {
                 tokens,
             };
             let judged = judge(known, tid, whole.as_ref().unwrap_or(segment));
-            pieces.keep(tid, segment, &judged);
+            let is_rare =
+                matches!(&segment.state, State::Blocked { wait, .. } if homes.is_rare(tid, wait));
+            pieces.keep(tid, segment, &judged, is_rare);
             if let State::Blocked { wait, by, .. } = &segment.state {
                 if let Judged::Idle { timed, .. } = judged
                     && wait.kind != WaitKind::Unknown

@@ -221,8 +221,11 @@ impl<'a> Way<'a> {
     fn before_taken(&mut self, tid: Tid, start_ns: u64, end_ns: u64) {
         let idle = |way: &mut Way, piece: &Piece, from_ns: u64, to_ns: u64| {
             let is_long = to_ns.saturating_sub(from_ns) >= UNTAKEN_LEAST_NS;
-            // One that waits for another thread is to be handed it.
-            match is_long && piece.waited_for != WaitKind::Queue {
+            // One that waits for another thread is to be handed it; one that waits where it always does has left the
+            // connection unread on purpose.
+            let is_elsewhere = piece.is_rare || tid >= GOROUTINES;
+            let is_for_others = matches!(piece.waited_for, WaitKind::Inbound | WaitKind::Outbound);
+            match is_long && is_elsewhere && is_for_others {
                 true => way.not_taken(tid, piece, from_ns, to_ns),
                 false => way.step(None, Went::Outside, from_ns, to_ns),
             }
@@ -339,7 +342,15 @@ impl<'a> Way<'a> {
         let about = self.replies[first..].iter().take(STEPS_MAX);
         let about = about.take_while(|reply| reply.end_ns <= latest_ns.max(t_ns));
         let since_ns = |reply: &&Reply| reply.start_ns.max(start_ns);
-        let longest = about.min_by_key(|reply| (since_ns(reply), Reverse(reply.end_ns)))?;
+        // One that was asked for since is its own; another one may be somebody else's.
+        let order = |reply: &&Reply| {
+            (
+                reply.start_ns < start_ns,
+                since_ns(reply),
+                Reverse(reply.end_ns),
+            )
+        };
+        let longest = about.min_by_key(order)?;
         (since_ns(&longest) < t_ns.min(longest.end_ns)).then_some(*longest)
     }
 

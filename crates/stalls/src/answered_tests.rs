@@ -14,6 +14,7 @@ fn piece(start_ms: u64, end_ms: u64, label: Label, by: Option<Tid>) -> Piece {
         stack: 0,
         by,
         culprit: 0,
+        is_rare: false,
     }
 }
 
@@ -204,6 +205,18 @@ fn what_lies_there_while_its_thread_waits_is_not_outside() {
         busy(82, 84),
     ];
     pieces.of.insert(1, of.clone());
+    // Where it always waits it does not read on purpose.
+    let found = went(&pieces, &request(20, 82, 83));
+    assert_eq!(found[&(None, Went::Outside)], 62);
+    let rare = |of: &[Piece]| -> Vec<Piece> {
+        let inbound = of.iter().map(|of| Piece {
+            is_rare: true,
+            waited_for: WaitKind::Inbound,
+            ..*of
+        });
+        inbound.collect()
+    };
+    pieces.of.insert(1, rare(&of));
     let found = went(&pieces, &request(20, 82, 83));
     let waits = Went::Thread(Label::Held(Cause::Network));
     assert_eq!(found[&(Some(1), waits)], 62);
@@ -218,7 +231,7 @@ fn what_lies_there_while_its_thread_waits_is_not_outside() {
     assert!(!found.contains_key(&(Some(1), waits)));
     // The receiver of one that came to it is not the one that idles.
     let (own, other) = (GOROUTINES + 1, GOROUTINES + 2);
-    pieces.of.insert(own, of);
+    pieces.of.insert(own, rare(&of));
     pieces.of.insert(
         other,
         vec![idle(0, 15, None), busy(15, 81), idle(81, 200, None)],

@@ -6,7 +6,7 @@ use super::cause::{Cause, Judged};
 use super::event::{StackId, TextId, Tid, WaitKind};
 use super::segment::{Segment, State};
 
-/// Pieces of all threads together; 56 bytes each, some 17 MiB.
+/// Pieces of all threads together; 64 bytes each, some 19 MiB.
 pub const PIECES_MAX: usize = 300_000;
 
 /// What a thread was in.
@@ -43,6 +43,8 @@ pub struct Piece {
     pub by: Option<Tid>,
     /// Who filled it.
     pub culprit: Tid,
+    /// A wait at a place where its thread rarely waits.
+    pub is_rare: bool,
 }
 
 impl Piece {
@@ -81,7 +83,7 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    pub fn keep(&mut self, tid: Tid, segment: &Segment, judged: &Judged) {
+    pub fn keep(&mut self, tid: Tid, segment: &Segment, judged: &Judged, is_rare: bool) {
         match self.keep {
             Keep::None => return,
             Keep::First if self.count == PIECES_MAX => {
@@ -100,7 +102,11 @@ impl Pieces {
             Keep::First | Keep::Newest => {}
         }
         self.count += 1;
-        self.of.entry(tid).or_default().push(piece(segment, judged));
+        let piece = Piece {
+            is_rare,
+            ..piece(segment, judged)
+        };
+        self.of.entry(tid).or_default().push(piece);
     }
 
     /// Half of the time, and half of the rest, until there is room.
@@ -141,6 +147,7 @@ fn piece(segment: &Segment, judged: &Judged) -> Piece {
         stack: wait.map_or(0, |w| w.stack),
         by,
         culprit,
+        is_rare: false,
     }
 }
 
@@ -159,7 +166,7 @@ mod tests {
                 end_ns: at * 10 + 10,
                 state: State::Running,
             };
-            pieces.keep(1 + at % 3, &segment, &Judged::OnCpu);
+            pieces.keep(1 + at % 3, &segment, &Judged::OnCpu, false);
         }
         pieces
     }
@@ -193,7 +200,7 @@ mod tests {
                 end_ns: at + 1,
                 state: State::Running,
             };
-            pieces.keep(1, &segment, &Judged::OnCpu);
+            pieces.keep(1, &segment, &Judged::OnCpu, false);
         }
         assert!(pieces.of.values().map(Vec::len).sum::<usize>() <= PIECES_MAX);
     }

@@ -228,6 +228,7 @@ mod tests {
             stack: 0,
             by: None,
             culprit: 0,
+            is_rare: false,
         }
     }
 

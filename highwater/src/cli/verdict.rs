@@ -140,7 +140,7 @@ pub struct ColumnArgs {
     #[arg(long, value_name = "NAME")]
     pub value_column: Option<String>,
     /// From one reading of a series to the next, where no column has times, such as `10s`
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = interval_of)]
     pub interval: Option<Duration>,
     /// Unit of the values: B, kB, KiB, MB, MiB, GB, GiB [default: from the column's name or the cell]
     #[arg(long, value_parser = unit_of)]
@@ -160,6 +160,14 @@ fn part_of(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(part) if part > 0.0 && part <= 0.5 => Ok(part),
         _ => Err("write a part of the time, above 0 and up to 0.5".to_owned()),
+    }
+}
+
+fn interval_of(text: &str) -> Result<Duration, String> {
+    match parse_duration(text) {
+        Ok(interval) if interval > Duration::ZERO => Ok(interval),
+        Ok(_) => Err("write a time above 0, such as 10s".to_owned()),
+        Err(error) => Err(error.to_string()),
     }
 }
 

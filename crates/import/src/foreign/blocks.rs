@@ -4,7 +4,7 @@
 use super::lines::{Translation, cells, csv_line, without_controls};
 use crate::header::{Header, Wanted};
 use crate::layout::words_of_line;
-use crate::moment::parse_moment;
+use crate::moment::{is_epoch, parse_moment};
 
 /// So many lines may stand between the first time and its table: top writes six.
 const LINES_BEFORE_TABLE: usize = 20;
@@ -101,10 +101,9 @@ fn time_of(line: &str) -> Option<&str> {
         Some(rest) => rest.split_once(" up ")?.0,
         None => line,
     };
-    let is_epoch = line.parse::<f64>().is_ok_and(|number| number > 1e8);
     let is_text =
         || line.parse::<f64>().is_err() && line.contains(':') && parse_moment(line, None).is_ok();
-    (is_epoch || is_text()).then_some(line)
+    (is_epoch(line) || is_text()).then_some(line)
 }
 
 struct Blocks {

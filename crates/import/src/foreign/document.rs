@@ -2,13 +2,15 @@
 //! column names, and lists side by side. So write the command lines and interfaces of CloudWatch, Datadog, Prometheus,
 //! Netdata, InfluxDB, Graphite, `sadf -j`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{Cursor, Read};
 
 use serde_json::{Deserializer, Map, Value};
 
 use crate::ImportError;
+use crate::columns::COLUMNS_MAX;
 use crate::header::{Header, Wanted};
+use crate::layout::is_instant;
 use crate::records::flattened;
 use crate::text::{HEAD_BYTES, Text};
 
@@ -21,7 +23,10 @@ const DEPTH_MAX: usize = 12;
 
 /// What distinguishes readings is short, and there is not much of it: it is kept for each list of them.
 const LABEL_BYTES_MAX: usize = 256;
-const LABELS_MAX: usize = 64;
+const LABELS_MAX: usize = 16;
+/// Lists of readings; and cells of the table that is made of them.
+const TABLES_MAX: usize = 10_000;
+const CELLS_MAX: usize = 20_000_000;
 
 const AN_OBJECT_A_LINE: &str = "give an object a line: jq -c '.[]' FILE | highwater verdict -";
 
@@ -79,9 +84,9 @@ pub fn table_of<'a>(text: Text<'a>, wanted: &Wanted) -> Result<Text<'a>, ImportE
         wanted,
         tables: Vec::new(),
     };
-    found.visit_all(&values, &[], 0);
+    found.visit_all("", &values, &[], 0);
     if !found.tables.is_empty() {
-        return Ok(of_bytes(joined(&found.tables).into_bytes()));
+        return joined(&found.tables).map(|text| of_bytes(text.into_bytes()));
     }
     let (what, next) = match is_list {
         true => ("a list of JSON without readings", AN_OBJECT_A_LINE),
@@ -131,7 +136,7 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    fn visit_all(&mut self, values: &[Value], labels: &[Label], depth: usize) {
+    fn visit_all(&mut self, key: &str, values: &[Value], labels: &[Label], depth: usize) {
         let objects: Vec<&Map<String, Value>> =
             values.iter().filter_map(Value::as_object).collect();
         if !objects.is_empty() && objects.len() == values.len() {
@@ -139,29 +144,30 @@ impl Found<'_> {
             if self.are_readings(&rows[0]) {
                 return self.add(labels, rows);
             }
-        } else if let Some(rows) = pairs(values) {
+        } else if let Some(rows) = pairs(key, values) {
             return self.add(labels, rows);
         }
         for value in values {
-            self.visit(value, labels, depth + 1);
+            self.visit(key, value, labels, depth + 1);
         }
     }
 
-    fn visit(&mut self, value: &Value, labels: &[Label], depth: usize) {
+    fn visit(&mut self, key: &str, value: &Value, labels: &[Label], depth: usize) {
         match value {
-            _ if depth > DEPTH_MAX => {}
-            Value::Array(values) => self.visit_all(values, labels, depth),
+            _ if depth > DEPTH_MAX || self.tables.len() >= TABLES_MAX => {}
+            Value::Array(values) => self.visit_all(key, values, labels, depth),
             Value::Object(object) => {
                 let own = flattened(object)
                     .into_iter()
-                    .filter(|(_, text)| text.len() <= LABEL_BYTES_MAX);
+                    .filter(|(name, text)| name.len().max(text.len()) <= LABEL_BYTES_MAX);
                 let labels: Vec<Label> =
                     labels.iter().cloned().chain(own).take(LABELS_MAX).collect();
                 if let Some(rows) = rows_under_names(object).or_else(|| side_by_side(object)) {
                     return self.add(&labels, rows);
                 }
-                let inner = object.values();
-                inner.for_each(|value| self.visit(value, &labels, depth + 1));
+                for (key, value) in object {
+                    self.visit(key, value, &labels, depth + 1);
+                }
             }
             _ => {}
         }
@@ -203,16 +209,13 @@ fn scalars(value: &Value) -> Option<Vec<String>> {
     value.as_array()?.iter().map(scalar).collect()
 }
 
-/// `[[1700000000, "12.5"], ...]`, or the value first, as Graphite writes them.
-fn pairs(values: &[Value]) -> Option<Vec<Vec<Label>>> {
+/// `[[1700000000, "12.5"], ...]`, or the value first, as Graphite writes them under `datapoints`.
+fn pairs(key: &str, values: &[Value]) -> Option<Vec<Vec<Label>>> {
     let pairs: Option<Vec<Vec<String>>> = values.iter().map(scalars).collect();
     let pairs = pairs.filter(|all| !all.is_empty() && all.iter().all(|pair| pair.len() == 2))?;
-    let number = |at: usize| move |pair: &Vec<String>| pair[at].parse::<f64>().unwrap_or(f64::NAN);
-    let rises = |at: usize| {
-        let all: Vec<f64> = pairs.iter().map(number(at)).collect();
-        all.windows(2).all(|two| two[1] > two[0]) && all.iter().all(|t| *t > 1e8)
-    };
-    let time = usize::from(!rises(0) && rises(1));
+    let are_times = |at: &usize| pairs.iter().all(|pair| is_instant(&pair[*at]));
+    let first = usize::from(key == "datapoints");
+    let time = [first, 1 - first].into_iter().find(are_times)?;
     let row = |pair: &Vec<String>| {
         let (time, value) = (pair[time].clone(), pair[1 - time].clone());
         vec![("time".to_owned(), time), ("value".to_owned(), value)]
@@ -262,67 +265,99 @@ fn last_part(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// One table of all: the columns of any, and who each is by what distinguishes their objects.
-fn joined(tables: &[Table]) -> String {
-    let names: BTreeSet<&str> = tables
-        .iter()
-        .flat_map(|table| table.rows.iter().flatten().map(|(name, _)| name.as_str()))
-        .collect();
-    // A part of a name is enough where it is the only one of that end.
-    let is_alone = |name: &str| {
-        names
-            .iter()
-            .filter(|other| last_part(other) == last_part(name))
-            .count()
-            == 1
-    };
-    let shown = |name: &str| {
-        if is_alone(name) {
-            last_part(name).to_owned()
+/// What a name is shown as: its last part, where that is the only one, and says what it is.
+fn shown(names: &BTreeSet<&str>) -> Vec<String> {
+    const SAY_NOTHING: &[&str] = &[
+        "value", "used", "usage", "current", "average", "memory", "mem",
+    ];
+    let mut ends: HashMap<&str, usize> = HashMap::new();
+    for name in names {
+        *ends.entry(last_part(name)).or_default() += 1;
+    }
+    let shown = |name: &&str| {
+        let last = last_part(name);
+        let is_enough = ends[last] == 1 && !SAY_NOTHING.contains(&last.to_lowercase().as_str());
+        if is_enough {
+            last.to_owned()
         } else {
-            name.to_owned()
+            (*name).to_owned()
         }
     };
+    names.iter().map(shown).collect()
+}
+
+/// One table of all: the columns of any, and who each is by what distinguishes their objects.
+///
+/// # Errors
+/// It would be far larger than the document.
+fn joined(tables: &[Table]) -> Result<String, ImportError> {
+    let rows: usize = tables.iter().map(|table| table.rows.len()).sum();
+    let names = tables.iter().flat_map(|table| table.rows.iter().flatten());
+    let names: BTreeSet<&str> = names.map(|(name, _)| name.as_str()).collect();
+    if names.len() > COLUMNS_MAX || names.len().saturating_mul(rows) > CELLS_MAX {
+        let what = format!("{} names in {rows} objects are no table", names.len());
+        return Err(ImportError::new(1, 0, what, AN_OBJECT_A_LINE));
+    }
     let (ids, unit) = (
         ids(tables),
         unit(tables).filter(|_| !names.contains("unit")),
     );
-    let mut header: Vec<String> = names.iter().map(|name| shown(name)).collect();
+    let mut header = shown(&names);
     header.extend(ids.first().map(|_| "series".to_owned()));
     header.extend(unit.as_ref().map(|_| "unit".to_owned()));
     let mut text = csv_line(header.iter().map(String::as_str)) + "\n";
     for (at, table) in tables.iter().enumerate() {
         for row in &table.rows {
-            let cell = |name: &&str| {
-                row.iter()
-                    .find(|(own, _)| own == name)
-                    .map_or("", |(_, cell)| cell.as_str())
-            };
-            let cells = names.iter().map(cell);
+            let own: HashMap<&str, &str> = row
+                .iter()
+                .map(|(name, cell)| (name.as_str(), cell.as_str()))
+                .collect();
+            let cells = names
+                .iter()
+                .map(|name| own.get(name).copied().unwrap_or(""));
             let beside = ids.get(at).into_iter().chain(&unit).map(String::as_str);
             text += &csv_line(cells.chain(beside));
             text.push('\n');
         }
     }
-    text
+    Ok(text)
 }
 
-/// What each table is called: by the shortest label that all have and no two the same, or by all that differ. Nothing
-/// where one table is all there is, or none of their labels differ.
+/// What each table is called: by the shortest label that all have and no two the same, or by all that differ; numbers
+/// only where nothing else distinguishes them. Nothing where one table is all there is.
 fn ids(tables: &[Table]) -> Vec<String> {
     if tables.len() < 2 {
         return Vec::new();
     }
-    let label = |table: &'_ Table, name: &str| -> String {
+    let by_words = ids_by(tables, |text| text.parse::<f64>().is_err());
+    if is_unique(&by_words) {
+        return by_words;
+    }
+    let by_all = ids_by(tables, |_| true);
+    if is_unique(&by_all) {
+        return by_all;
+    }
+    let numbered = by_all.iter().enumerate();
+    numbered.map(|(at, id)| format!("{id}#{at}")).collect()
+}
+
+fn is_unique(ids: &[String]) -> bool {
+    ids.iter().collect::<BTreeSet<_>>().len() == ids.len()
+}
+
+/// By labels with such texts.
+fn ids_by(tables: &[Table], counts: impl Fn(&str) -> bool) -> Vec<String> {
+    let label = |table: &Table, name: &str| -> String {
         let mut labels = table.labels.iter();
-        let found = labels.find(|(own, text)| own == name && text.parse::<f64>().is_err());
+        let found = labels.find(|(own, text)| own == name && counts(text));
         found.map(|(_, text)| text.clone()).unwrap_or_default()
     };
     let of =
         |name: &str| -> Vec<String> { tables.iter().map(|table| label(table, name)).collect() };
-    let all: BTreeSet<&str> = tables
+    // One that none has in common with the first few says nothing of all.
+    let all: BTreeSet<&str> = tables[..tables.len().min(2)]
         .iter()
-        .flat_map(|table| &table.labels)
+        .flat_map(|table| table.labels.iter())
         .map(|(name, _)| name.as_str())
         .collect();
     let differ: Vec<Vec<String>> = all
@@ -330,9 +365,9 @@ fn ids(tables: &[Table]) -> Vec<String> {
         .map(of)
         .filter(|texts| texts.iter().any(|text| *text != texts[0]))
         .collect();
-    let is_own = |texts: &&Vec<String>| texts.iter().collect::<BTreeSet<_>>().len() == tables.len();
-    let bytes = |texts: &&Vec<String>| texts.iter().map(|text| text.len()).sum::<usize>();
-    if let Some(shortest) = differ.iter().filter(is_own).min_by_key(bytes) {
+    let bytes = |texts: &&Vec<String>| texts.iter().map(String::len).sum::<usize>();
+    let own = differ.iter().filter(|texts| is_unique(texts));
+    if let Some(shortest) = own.min_by_key(bytes) {
         return shortest.clone();
     }
     let joined = |at: usize| {
@@ -342,10 +377,7 @@ fn ids(tables: &[Table]) -> Vec<String> {
             .filter(|text| !text.is_empty());
         parts.collect::<Vec<_>>().join("/")
     };
-    match differ.is_empty() {
-        true => Vec::new(),
-        false => (0..tables.len()).map(joined).collect(),
-    }
+    (0..tables.len()).map(joined).collect()
 }
 
 /// The unit that the objects around all readings say.

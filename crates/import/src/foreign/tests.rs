@@ -282,3 +282,86 @@ fn vmstat_does_not_say_what_is_used() {
     let error = read_with(text, &Wanted::default()).unwrap_err().to_string();
     assert!(error.contains("sar -r 60"), "{error}");
 }
+
+/// What is not memory, or not surely, is refused as before.
+#[test]
+fn other_measures_are_not_taken_for_memory() {
+    let refused = |text: &str| {
+        let read = read_with(text, &Wanted::default());
+        assert!(read.is_err(), "{text}: {read:?}");
+    };
+    for name in [
+        "latency_ms",
+        "mem_pct",
+        "MemoryUtilization",
+        "connections",
+        "cpu",
+    ] {
+        refused(&format!("timestamp,{name}\n1700000000,12\n1700000060,13\n"));
+    }
+    for line in ["VmSwap:", "VmSize:", "Threads:"] {
+        refused(&format!("1700000000 {line} 7 kB\n").repeat(3));
+    }
+    refused("rss,pss\n523456789,400000000\n523456999,400000100\n");
+    refused("# time cpu_percent\n1700000000 1\n1700000060 2\n1700000120 3\n");
+    refused(
+        r#"[{"time": 1700000000, "latency": {"value": 1}}, {"time": 1700000060, "latency": {"value": 2}}]"#,
+    );
+    let percents = r#"{"Label": "CPUUtilization", "Datapoints": [
+        {"Timestamp": "2023-11-14T22:13:20Z", "Average": 45.2, "Unit": "Percent"},
+        {"Timestamp": "2023-11-14T22:14:20Z", "Average": 45.3, "Unit": "Percent"}]}"#;
+    assert!(read(percents).iter().all(|(_, _, bytes)| bytes.is_nan()));
+}
+
+#[test]
+fn a_commented_header_of_two_columns_says_the_unit() {
+    let text = "# time rss_kib\n1700000000 900\n1700000060 910\n1700000120 920\n";
+    assert_eq!(read(text)[0], ("series".into(), BEGIN, 900.0 * KIB));
+}
+
+/// All lines of a wide table are one interval apart, whatever cells are empty.
+#[test]
+fn a_wide_table_without_times() {
+    let wanted = Wanted {
+        interval_s: Some(10.0),
+        unit: Some("MiB".into()),
+        ..Wanted::default()
+    };
+    let text = "api,web,db\n100,200,300\n101,,301\n102,202,302\n";
+    let expected = of(&[
+        ("api", 0.0, 100.0 * MIB),
+        ("web", 0.0, 200.0 * MIB),
+        ("db", 0.0, 300.0 * MIB),
+        ("api", 10.0, 101.0 * MIB),
+        ("db", 10.0, 301.0 * MIB),
+        ("api", 20.0, 102.0 * MIB),
+        ("web", 20.0, 202.0 * MIB),
+        ("db", 20.0, 302.0 * MIB),
+    ]);
+    assert_eq!(read_with(text, &wanted).unwrap(), expected);
+}
+
+#[test]
+fn large_values_that_rise_are_no_times_and_numbers_distinguish_where_nothing_else_does() {
+    let graphite =
+        r#"[{"target": "web", "datapoints": [[723000000, 1700000000], [724000000, 1700000060]]}]"#;
+    let expected = of(&[("series", BEGIN, 723e6), ("series", BEGIN + 60.0, 724e6)]);
+    assert_eq!(read(graphite), expected);
+    let workers = r#"{"status":"success","data":{"resultType":"matrix","result":[
+        {"metric":{"job":"api","worker":"0"},"values":[[1700000000,"1000"],[1700000060,"1010"]]},
+        {"metric":{"job":"api","worker":"1"},"values":[[1700000000,"5"]]}]}}"#;
+    let expected = of(&[
+        ("0", BEGIN, 1000.0),
+        ("0", BEGIN + 60.0, 1010.0),
+        ("1", BEGIN, 5.0),
+    ]);
+    assert_eq!(read(workers), expected);
+    let alike = r#"[{"values":[[1700000000,1]]},{"values":[[1700000000,2]]}]"#;
+    let ids: Vec<String> = read(alike).into_iter().map(|(id, _, _)| id).collect();
+    assert_eq!(ids, ["#0", "#1"]);
+    let many: Vec<String> = (0..6_000)
+        .map(|at| format!("{{\"time\":1700000000,\"k{at}\":1}}"))
+        .collect();
+    let error = read_with(&format!("[{}]", many.join(",")), &Wanted::default()).unwrap_err();
+    assert!(error.to_string().contains("are no table"), "{error}");
+}

@@ -8,8 +8,9 @@ use super::SelfChecks;
 use super::requests::{Requests, Slow};
 use memory::brief::brief;
 use stalls::cause::Cause;
-use stalls::group::ON_CPU_LEAST_NS;
+use stalls::group::{ON_CPU_LEAST_NS, ON_CPU_TIMES};
 use stalls::naming::{NamedCulprit, NamedFinding};
+use stalls::request::TIMES_MEDIAN;
 use units::written::{counted, nanoseconds};
 
 /// One or two slow requests may be anything's.
@@ -68,13 +69,14 @@ pub fn summary(
 
 /// Slow requests without a row are said at once: "no stalls" alone would deny them.
 fn unexplained(requests: &Requests) -> String {
-    let is_slow = |slow: &&Slow| slow.ns >= ON_CPU_LEAST_NS;
+    let usual_ns = requests.slow_from_ns / TIMES_MEDIAN;
+    let least_ns = usual_ns.saturating_mul(ON_CPU_TIMES).max(ON_CPU_LEAST_NS);
+    let is_slow = |slow: &&Slow| slow.ns >= least_ns;
     match requests.slow.iter().filter(is_slow).count() {
         count if count < UNEXPLAINED_MIN => String::new(),
         count => format!(
-            "But {count} requests took {} or more, and no thread was seen to keep them. \
-             Below is where their time went.\n",
-            nanoseconds(ON_CPU_LEAST_NS as f64)
+            "But {count} requests took {} or more. Below is where their time went.\n",
+            nanoseconds(least_ns as f64)
         ),
     }
 }
@@ -344,5 +346,13 @@ mod tests {
         };
         assert!(text(&[240, 100, 20, 3]).contains("But 3 requests took 20.0 ms or more"));
         assert!(!text(&[240, 100, 19]).contains("But"));
+        // Beside what is usual there they are not.
+        let requests = Requests {
+            slow: [240, 100, 60].map(slow).into(),
+            slow_from_ns: 24_000_000,
+            ..Requests::default()
+        };
+        let text = summary(&[], "ebpf", &SelfChecks::default(), Some(&requests), 80);
+        assert!(!text.contains("But"), "{text}");
     }
 }

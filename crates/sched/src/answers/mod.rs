@@ -61,7 +61,7 @@ pub struct Told {
 /// A reply on a connection that the process opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replied {
-    /// The first byte of what was asked left.
+    /// The last bytes of what was asked left.
     pub asked_ns: u64,
     /// The first byte of the reply was received.
     pub replied_ns: u64,

@@ -35,6 +35,7 @@ impl Watch {
         self.unwound += 1;
         let wait = self.waits.of_call(&call, &mut self.places);
         let mut addresses = self.stacks.of_bytes(at, stack);
+        let native = self.places.stack_unnamed(&addresses);
         self.add_walked_python((tid, at_ns), &mut addresses);
         let stack = self.places.stack_unnamed(&addresses);
         if stack == 0 {
@@ -46,10 +47,13 @@ impl Watch {
             self.at_places.clear();
         }
         let kept = self.at_places.entry(place_of(at.pc, at.sp));
-        let kept = kept.or_insert(Some(stack));
-        if *kept != Some(stack) {
-            *kept = None;
-        }
+        let kept = kept.or_insert(Some((native, stack)));
+        // Functions of Python call others at the same place of the native stack.
+        *kept = match *kept {
+            Some((known, all)) if known == native && all == stack => Some((native, stack)),
+            Some((known, _)) if known == native => Some((native, native)),
+            _ => None,
+        };
     }
 
     /// The stack of a wait that began at `since_ns`: its own, where that was told, or that of all others there; 0: not
@@ -59,7 +63,8 @@ impl Watch {
         if let Some(own) = own.filter(|own| own.at_ns == since_ns) {
             return own.wait.stack;
         }
-        self.at_places.get(&place).copied().flatten().unwrap_or(0)
+        let kept = self.at_places.get(&place).copied().flatten();
+        kept.map_or(0, |(_, stack)| stack)
     }
 
     /// Of a thread that leaves at `at_ns`, and since it came was away for `deep_ns` in waits for devices that were left

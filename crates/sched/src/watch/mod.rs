@@ -107,7 +107,7 @@ pub struct Watch {
     /// Stacks of wakers by their fingerprints.
     releases: Table<u64, StackId>,
     /// By the place of a wait for a device, its stack; none where two were seen.
-    at_places: Table<u32, Option<StackId>>,
+    at_places: Table<u32, Option<(StackId, StackId)>>,
     /// The group of goroutines by where their stacks begin.
     of_stacks: Table<StackId, Option<u64>>,
     /// Room for one turn's records; of a Go program, what came after the last turn's cut.

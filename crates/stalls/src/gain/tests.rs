@@ -35,6 +35,7 @@ impl Scene {
                 stack: 0,
                 by: None,
                 culprit: 0,
+                is_rare: false,
             });
             at_ns += ns;
         }
