@@ -176,8 +176,8 @@ pub fn parse_wide(names: &[String], wanted: &Wanted) -> Result<Columns, ImportEr
 /// Whether the first column is called like something else than a time.
 pub fn is_no_time(names: &[String]) -> bool {
     let header = Header::new(names);
-    let is_name = |phrase: &&str| header.words[0].are(phrase);
-    let is_id = IDS.iter().chain(ARMS).any(|phrase| is_name(&phrase));
+    let is_name = |phrase: &str| header.words[0].are(phrase);
+    let is_id = IDS.iter().chain(ARMS).any(|phrase| is_name(phrase));
     header.usual_value() == Some(0)
         || header.factor(0).is_some()
         || is_id
