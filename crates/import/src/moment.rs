@@ -40,7 +40,8 @@ pub(super) fn no_time(text: &str) -> NoTime {
     }
 }
 
-/// Whether a number is seconds of the epoch, or finer, between 1989 and 2103: where nothing else says that it is a time.
+/// Whether a number is seconds of the epoch, or finer, between 1989 and 2103: where nothing else says that it is a
+/// time.
 pub fn is_epoch(text: &str) -> bool {
     const SECONDS: std::ops::Range<f64> = 6e8..4.2e9;
     let seconds = text.parse::<f64>().ok().and_then(instant_of);

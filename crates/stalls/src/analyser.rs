@@ -256,9 +256,7 @@ impl Analyser {
                 tokens,
             };
             let judged = judge(known, tid, whole.as_ref().unwrap_or(segment));
-            let is_rare =
-                matches!(&segment.state, State::Blocked { wait, .. } if homes.is_rare(tid, wait));
-            pieces.keep(tid, segment, &judged, is_rare);
+            pieces.keep(tid, segment, &judged, is_rare(homes, tid, segment));
             if let State::Blocked { wait, by, .. } = &segment.state {
                 if let Judged::Idle { timed, .. } = judged
                     && wait.kind != WaitKind::Unknown
@@ -340,6 +338,11 @@ impl Analyser {
         let lock = matches!(state, State::Blocked { wait, .. } if wait.kind == WaitKind::Lock);
         lock.then_some(since)
     }
+}
+
+/// A wait at a place where its thread rarely waits.
+fn is_rare(homes: &Homes, tid: Tid, segment: &Segment) -> bool {
+    matches!(&segment.state, State::Blocked { wait, .. } if homes.is_rare(tid, wait))
 }
 
 fn unseen_waker(known: Known, tid: Tid, wait: &Wait, segment: &Segment) -> Option<Tid> {
