@@ -215,22 +215,23 @@ fn says_other(words: &Words) -> bool {
         || words.words.iter().any(|word| ELSE.contains(&word.as_str()))
 }
 
-/// Whether nothing is known of a column but its name, and that is no other measure's.
-pub fn is_unknown(names: &[String], at: usize, wanted: &Wanted) -> bool {
+/// Columns of which nothing is known but their names, and those are no other measures'. Of more columns than a table of
+/// readings has it is not asked.
+pub fn unknown_columns(names: &[String], wanted: &Wanted) -> Vec<usize> {
+    if names.len() > COLUMNS_MAX {
+        return Vec::new();
+    }
     let header = Header::new(names);
     let time = header.time(wanted, false).ok();
-    let is_time = time.is_some_and(|time| time.is_at(at));
-    let is_name = IDS
-        .iter()
-        .chain(ARMS)
-        .any(|phrase| header.words[at].are(phrase));
-    let is_asked = |given: &Option<String>| {
-        given
-            .as_deref()
-            .is_some_and(|given| given == names[at].trim())
+    let is_time = |at: usize| time.as_ref().is_some_and(|time| time.is_at(at));
+    let is_id = |words: &Words| IDS.iter().chain(ARMS).any(|phrase| words.are(phrase));
+    let is_asked = |given: &Option<String>, name: &str| given.as_deref() == Some(name.trim());
+    let is_unknown = |at: &usize| {
+        let (name, words) = (&names[*at], &header.words[*at]);
+        let is_named = is_asked(&wanted.id, name) || is_asked(&wanted.arm, name);
+        !is_time(*at) && !is_named && !is_id(words) && !says_other(words)
     };
-    let is_named = is_asked(&wanted.id) || is_asked(&wanted.arm);
-    !is_time && !is_name && !is_named && !says_other(&header.words[at])
+    (0..names.len()).filter(is_unknown).collect()
 }
 
 fn is_other_measure(words: &Words) -> bool {

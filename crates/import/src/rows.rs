@@ -5,7 +5,7 @@ use std::io::Read;
 
 use csv::StringRecord;
 
-use super::columns::{Columns, Wanted, is_unknown, parse_header, parse_wide};
+use super::columns::{Columns, Wanted, parse_header, parse_wide, unknown_columns};
 use super::headings::{factor_of_word, without_unit};
 use super::layout::{Form, Layout, columns_of, fields_of, is_clock, parse_layout};
 use super::number::{NoNumber, Numbers};
@@ -415,21 +415,21 @@ fn only_number<'t>(
     form: Form,
     wanted: &Wanted,
 ) -> Option<Columns> {
+    let unknown = unknown_columns(header, wanted);
+    if unknown.is_empty() || wanted.value.is_some() {
+        return None;
+    }
     let rows: Vec<Vec<String>> = lines
         .map(|line| fields_of(line, form))
         .filter(|fields| fields.len() == header.len())
         .collect();
-    let is_free = |at: &usize| wanted.value.is_none() && is_unknown(header, *at, wanted);
     let is_number = |at: &usize| {
         let cells = rows.iter().map(|row| row[*at].as_str());
         let mut cells = cells.filter(|cell| !cell.is_empty()).peekable();
         let number = |cell: &str| Numbers::default().read(cell, 1.0).is_ok();
         cells.peek().is_some() && cells.all(number)
     };
-    let all: Vec<usize> = (0..header.len())
-        .filter(is_free)
-        .filter(is_number)
-        .collect();
+    let all: Vec<usize> = unknown.into_iter().filter(is_number).collect();
     let [only] = all[..] else {
         return None;
     };
