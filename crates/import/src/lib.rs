@@ -5,11 +5,12 @@
 //!
 //! Bytes become text (`text`), and a table where they are none yet (`foreign`). Its beginning says how it is laid out
 //! (`layout`); `records` cuts it, and `rows` makes readings of the records, with line and column for errors.
-//! `columns` finds which column is what and in which unit, by the words of its header (`header`, `headings`);
+//! `find` and `columns` say which column is what and in which unit, by the words of its header (`header`, `headings`);
 //! `number` and `time` read cells; `notes` says what had to be assumed. `meta` and `groups` read the files beside a
 //! series. `prometheus` asks a store over HTTP.
 
 pub mod columns;
+mod find;
 mod foreign;
 pub mod groups;
 mod header;

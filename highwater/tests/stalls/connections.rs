@@ -82,9 +82,9 @@ fn an_upstream_that_an_event_loop_waits_for_is_named() {
         return;
     };
     let row = seen.row("network");
-    let doing = row.text("/culprit/doing");
+    let activity = row.text("/culprit/doing");
     assert!(
-        doing.starts_with("network read from 127.0.0.1:"),
+        activity.starts_with("network read from 127.0.0.1:"),
         "{row:#?}"
     );
     assert!(row.number("/count") >= 5, "{row:#?}");
@@ -101,8 +101,11 @@ fn a_loop_within_the_loop_is_no_rest() {
     };
     let row = seen.row("network");
     assert_eq!(row.text("/culprit/function"), "run_tool", "{row:#?}");
-    let doing = row.text("/culprit/doing");
-    assert_eq!(doing, "a wait for something else while requests lie there");
+    let activity = row.text("/culprit/doing");
+    assert_eq!(
+        activity,
+        "a wait for something else while requests lie there"
+    );
 }
 
 #[test]

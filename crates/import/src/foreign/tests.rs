@@ -189,6 +189,8 @@ fn readings_without_a_header() {
     };
     let csv = "1700000000,900\n1700000060,910\n1700000120,920\n";
     assert_eq!(read_with(csv, &kib).unwrap(), expected);
+    let notes = Rows::open(csv.as_bytes(), &kib).unwrap().notes().to_vec();
+    assert_eq!(notes, ["there is no header: read as a time and the memory"]);
     let broken = format!("{csv}1700000180,lots\n");
     let error = read_with(&broken, &kib).unwrap_err();
     assert_eq!((error.line, error.column), (4, 2), "{error}");

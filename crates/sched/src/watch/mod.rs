@@ -106,7 +106,7 @@ pub struct Watch {
     stale: bool,
     /// Stacks of wakers by their fingerprints.
     releases: Table<u64, StackId>,
-    /// By the place of a wait for a device, its stack; none where two were seen.
+    /// By the place of a wait for a device, its stack without functions of Python and with; none where two were seen.
     at_places: Table<u32, Option<(StackId, StackId)>>,
     /// The group of goroutines by where their stacks begin.
     of_stacks: Table<StackId, Option<u64>>,
