@@ -6,7 +6,7 @@
  * beginning, its end and its waking are records of their own. crates/sched/src/ebpf reads them.
  */
 #include "bpf.h"
-#include "python.h"
+#include "python_samples.h"
 
 enum constants {
 	/* Of the process; its threads are in `threads`. */
@@ -130,13 +130,6 @@ union record {
 };
 RING(ring, union record);
 
-struct python_sample {
-	u64 at_ns;
-	u64 tid;
-	struct python_frame frames[PYTHON_FRAMES];
-};
-RING(python_ring, struct python_sample);
-
 /* Of the tracepoints' records. */
 struct switch_event {
 	u64 prev_comm_first, prev_comm_second;
@@ -201,23 +194,6 @@ static always_inline u32 number_of_place(const struct user *user)
 	const u64 spread = 0x9e3779b97f4a7c15;
 
 	return (user->pc + user->sp * spread) * spread >> (64 - PLACES_BITS);
-}
-
-/*
- * The functions of Python that the current thread is in, of which neither perf's sample, which comes next, nor
- * a copy of the stack knows anything.
- */
-static always_inline void tell_python(u32 tid)
-{
-	struct python_sample *sample = ring_reserve(&python_ring, sizeof(*sample), 0);
-
-	/* Without room its sample goes without. */
-	if (!sample)
-		return;
-	sample->at_ns = ktime_ns();
-	sample->tid = tid;
-	python_walk(sample->frames);
-	ring_submit(sample, NO_WAKEUP);
 }
 
 /*
