@@ -57,8 +57,6 @@ static long (*const read_user)(void *into, u32 bytes, u64 from) = (void *)112;
 static long (*const ring_output)(void *ring, const void *from, u64 bytes, u64 flags) = (void *)130;
 static void *(*const ring_reserve)(void *ring, u64 bytes, u64 flags) = (void *)131;
 static void (*const ring_submit)(void *record, u64 flags) = (void *)132;
-static void *(*const current_task)(void) = (void *)158;
-static void *(*const task_registers)(void *task) = (void *)175;
 
 /* For the ring: its reader polls, so nobody is woken. */
 enum { NO_WAKEUP = 1 };

@@ -8,6 +8,7 @@
  * is when, by whom and how many bytes, and never the bytes.
  */
 #include "bpf.h"
+#include "registers.h"
 
 enum constants {
 	/* Of the process. */
@@ -78,11 +79,6 @@ struct state_arguments {
 	u64 sock, before, after;
 };
 
-/* The kernel's struct pt_regs, by what system calls keep there. */
-struct user_registers {
-	u64 first;
-} VIEW;
-
 /* include/net/tcp_states.h */
 enum { ESTABLISHED = 1, SYN_SENT = 2, SYN_RECV = 3, CLOSED = 7 };
 
@@ -101,9 +97,9 @@ static always_inline struct connection *connection_of(u64 sock)
 /* The first argument of the system call that the thread is in. */
 static always_inline u32 first_argument(void)
 {
-	struct user_registers *registers = task_registers(current_task());
+	struct user_registers *registers = registers_of_current();
 
-	return registers->first;
+	return REGISTER(registers, first);
 }
 
 static always_inline void opened(u64 sock, u32 role)

@@ -7,6 +7,7 @@
  */
 #include "bpf.h"
 #include "python_samples.h"
+#include "registers.h"
 
 enum constants {
 	/* Of the process; its threads are in `threads`. */
@@ -142,12 +143,6 @@ struct waking_event {
 	u32 pid;
 } VIEW;
 
-/* The kernel's struct pt_regs, by what system calls keep there. */
-struct user_registers {
-	s32 number;
-	u64 pc, sp, fp, link, first, second, third, fourth;
-} VIEW;
-
 /*
  * What a program on a tracepoint gives: with 0 the kernel drops the event for everybody who reads it,
  * perf and watches without eBPF too (trace_call_bpf in kernel/trace/bpf_trace.c).
@@ -165,18 +160,18 @@ static always_inline void output(const void *record, u64 bytes)
 /* Those of the thread that has the CPU. */
 static always_inline void read_registers(struct user *user, u32 state)
 {
-	struct user_registers *registers = task_registers(current_task());
+	struct user_registers *registers = registers_of_current();
 
-	user->number = registers->number;
+	user->number = REGISTER(registers, number);
 	user->state = state;
-	user->pc = registers->pc;
-	user->sp = registers->sp;
-	user->fp = registers->fp;
-	user->link = registers->link;
-	user->arguments[0] = registers->first;
-	user->arguments[1] = registers->second;
-	user->arguments[2] = registers->third;
-	user->arguments[3] = registers->fourth;
+	user->pc = REGISTER(registers, pc);
+	user->sp = REGISTER(registers, sp);
+	user->fp = REGISTER(registers, fp);
+	user->link = REGISTER(registers, link);
+	user->arguments[0] = REGISTER(registers, first);
+	user->arguments[1] = REGISTER(registers, second);
+	user->arguments[2] = REGISTER(registers, third);
+	user->arguments[3] = REGISTER(registers, fourth);
 }
 
 /* The limit for what the thread is in. */

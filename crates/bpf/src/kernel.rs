@@ -17,6 +17,16 @@ pub fn event(kind: u32, config: u64) -> perf_event_attr {
     attr
 }
 
+/// The kernel calls itself this version, or a later one.
+pub fn is_at_least(major: u32, minor: u32) -> bool {
+    let release = rustix::system::uname();
+    let release = release.release().to_string_lossy();
+    let mut numbers = release
+        .split(['.', '-'])
+        .map_while(|part| part.parse().ok());
+    (numbers.next(), numbers.next()) >= (Some(major), Some(minor))
+}
+
 /// Opens one event; the descriptor closes with the value.
 pub fn open_event(attr: &mut perf_event_attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
     const CLOEXEC: libc::c_ulong = 8;

@@ -19,6 +19,7 @@ mod load;
 pub mod map;
 pub mod object;
 pub mod python;
+pub mod registers;
 pub mod ring;
 pub mod timed;
 pub mod uprobes;

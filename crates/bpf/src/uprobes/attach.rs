@@ -10,7 +10,7 @@ use std::time::Instant;
 use super::changes;
 use super::holders::{self, Ending, Holder, PATIENCE, PLACES_MAX, Request};
 use super::set::MULTI;
-use crate::kernel::uprobe_kind;
+use crate::kernel::{self, uprobe_kind};
 use observe::foreign::open_file;
 use observe::overhead::Times;
 
@@ -189,10 +189,5 @@ impl Coming {
 /// Early probes on many places at once (from Linux 6.6 on) see one thread of a process alone. 6.13 is past all of
 /// these.
 fn filters_processes() -> bool {
-    let release = rustix::system::uname();
-    let release = release.release().to_string_lossy();
-    let mut numbers = release
-        .split(['.', '-'])
-        .map_while(|part| part.parse().ok());
-    (numbers.next(), numbers.next()) >= (Some(6u32), Some(13u32))
+    kernel::is_at_least(6, 13)
 }

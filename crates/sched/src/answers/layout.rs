@@ -2,10 +2,9 @@
 
 use std::io;
 
-use bpf::btf::View;
 use bytemuck::{Pod, Zeroable};
 
-use crate::ebpf::layout::{offset, user_registers};
+use crate::ebpf::layout::offset;
 
 /// Which side of a connection the process is; 0: not known.
 pub(super) const SERVER: u32 = 1;
@@ -81,13 +80,6 @@ impl Tracepoint {
         let mut fields = self.fields.iter();
         fields.try_for_each(|(name, bytes)| offset(format, name, *bytes).map(drop))
     }
-}
-
-/// `struct user_registers`: the first argument of a system call.
-pub(super) fn registers() -> View {
-    let mut view = user_registers();
-    view.fields.retain(|field| field.name == "first");
-    view
 }
 
 #[cfg(test)]

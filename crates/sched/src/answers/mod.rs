@@ -113,7 +113,7 @@ impl Answers {
         };
         let mut object = Object::parse(object::requests())?;
         object.set("PID", pid);
-        object.view(layout::registers());
+        bpf::registers::prepare(&mut object)?;
         let connections = Hash::create_lru(&mut object, "connections", CONNECTIONS_MAX)?;
         let ring = Ring::create(&mut object, "ring", RING_BYTES)?;
         let limits = Array::create(&mut object, "limits")?;

@@ -70,49 +70,6 @@ fn half(name: &'static str, offset: i16) -> Field {
     }
 }
 
-/// The lower half of `orig_rax`.
-#[cfg(target_arch = "x86_64")]
-const NUMBER: i16 = 120;
-/// `syscallno`, an int.
-#[cfg(target_arch = "aarch64")]
-const NUMBER: i16 = 280;
-
-/// `struct user_registers`: of the interrupted user code, within the kernel's `struct pt_regs`.
-pub fn user_registers() -> View {
-    View {
-        name: "user_registers",
-        fields: [half("number", NUMBER)]
-            .into_iter()
-            .chain(USER.map(|(name, offset)| Field::word(name, offset)))
-            .collect(),
-    }
-}
-
-/// Of a register that x86_64 does not have, the program counter.
-#[cfg(target_arch = "x86_64")]
-const USER: [(&str, i16); 8] = [
-    ("link", 128),
-    ("pc", 128),
-    ("sp", 152),
-    ("fp", 32),
-    ("first", 112),
-    ("second", 104),
-    ("third", 96),
-    ("fourth", 56),
-];
-/// As above; the first argument is the one saved before the call.
-#[cfg(target_arch = "aarch64")]
-const USER: [(&str, i16); 8] = [
-    ("link", 240),
-    ("pc", 256),
-    ("sp", 248),
-    ("fp", 232),
-    ("first", 272),
-    ("second", 8),
-    ("third", 16),
-    ("fourth", 24),
-];
-
 /// The offset of a field of that name and size.
 ///
 /// # Errors

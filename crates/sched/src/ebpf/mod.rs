@@ -64,7 +64,7 @@ impl Ebpf {
             &tracing,
             "sched/sched_waking",
         )?)?);
-        object.view(layout::user_registers());
+        bpf::registers::prepare(&mut object)?;
         let threads = Hash::create(
             &mut object,
             "threads",
