@@ -50,6 +50,9 @@ pub enum Runtime {
     Python,
     Dotnet,
     Ruby,
+    Php,
+    /// Erlang's and Elixir's.
+    Beam,
 }
 
 impl Runtime {
@@ -61,13 +64,15 @@ impl Runtime {
             Runtime::Python => "Python",
             Runtime::Dotnet => ".NET",
             Runtime::Ruby => "Ruby",
+            Runtime::Php => "PHP",
+            Runtime::Beam => "BEAM",
         }
     }
 
-    /// Whether what its objects hold is freed only when they are collected, which may be minutes later. Python
-    /// counts references.
+    /// Whether what its objects hold is freed only when they are collected, which may be minutes later. Python and PHP
+    /// count references.
     pub fn collects(self) -> bool {
-        self != Runtime::Python
+        !matches!(self, Runtime::Python | Runtime::Php)
     }
 }
 
@@ -333,8 +338,20 @@ fn runtime_of(path: &str) -> Option<Runtime> {
         _ if name.starts_with("libcoreclr.so") => Some(Runtime::Dotnet),
         _ if name.starts_with("libruby") || name == "ruby" => Some(Runtime::Ruby),
         "node" | "nodejs" | "libnode.so" | "deno" | "bun" => Some(Runtime::Node),
+        _ if is_php(name) => Some(Runtime::Php),
+        _ if name.starts_with("beam.") => Some(Runtime::Beam),
         _ => None,
     }
+}
+
+/// `php`, `php8.2`, `php-fpm8.2`, `php-cgi`, `libphp.so`.
+fn is_php(name: &str) -> bool {
+    let program = name.strip_prefix("php").map(|rest| {
+        let rest = rest.strip_prefix("-fpm").or(rest.strip_prefix("-cgi"));
+        rest.unwrap_or(&name["php".len()..])
+    });
+    let is_version = |rest: &str| rest.chars().all(|c| c.is_ascii_digit() || c == '.');
+    name.starts_with("libphp") || program.is_some_and(is_version)
 }
 
 #[cfg(test)]
@@ -354,5 +371,13 @@ mod tests {
             Some(Runtime::Jvm)
         );
         assert_eq!(runtime_of("/usr/bin/nodejs-helper"), None);
+        for php in ["php", "php8.2", "php-fpm", "php-fpm8.2", "libphp.so"] {
+            assert_eq!(runtime_of(php), Some(Runtime::Php), "{php}");
+        }
+        assert_eq!(runtime_of("phpize"), None);
+        assert_eq!(
+            runtime_of("/usr/lib/erlang/bin/beam.smp"),
+            Some(Runtime::Beam)
+        );
     }
 }

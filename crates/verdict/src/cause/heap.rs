@@ -160,6 +160,11 @@ pub fn slow_leak(case: &Case) -> Option<CauseVerdict> {
 
 /// See [`slow_leak`]: whatever else grows.
 fn losing_slowly(case: &Case) -> Option<&Site> {
+    losing_of(case, |site| site.growth.stays())
+}
+
+/// The first of such sites nearly all of whose older blocks are lost, and which goes on allocating.
+fn losing_of(case: &Case, is_one: fn(&Site) -> bool) -> Option<&Site> {
     // A block whose free was not seen would count as unreachable.
     if case.overcount.is_some() {
         return None;
@@ -170,12 +175,18 @@ fn losing_slowly(case: &Case) -> Option<&Site> {
     let is_slow_leak = |site: &&Site| {
         let (lost, asked) = site.lost.unwrap_or_default();
         let growth = &site.growth;
-        growth.stays()
+        is_one(site)
             && growth.grown_bytes > SLOW_BYTES_MIN
             && growth.goes_on(case.observed_s)
             && chance_if_held(lost, asked) < chance_max
     };
     case.sites.iter().find(is_slow_leak)
+}
+
+/// Nothing of what lives there is freed any more: nothing at all is, or all that is becomes less old.
+fn lasts(site: &Site) -> bool {
+    let is_told = site.growth.freed_samples >= FREED_MIN;
+    site.growth.stays() || is_told && site.growth.outlives_its_turnover()
 }
 
 /// A leak beside what grows more and is still referenced: the first is certain to be wrong.
@@ -362,6 +373,15 @@ fn nameless(case: &Case, growth: &Growth) -> CauseVerdict {
         "the live heap grows by {}, spread over sites none of which grows by more than chance yet",
         rate(growth)
     );
+    if let Some(site) = losing_of(case, lasts) {
+        let (lost, asked) = site.lost.unwrap_or_default();
+        let sentence = format!(
+            "leak at {}: {lost} of {asked} sampled older blocks are unreachable; the live heap grows by {}",
+            placed(site),
+            rate(growth)
+        );
+        return verdict(Cause::Leak, sure(site, 0.9), sentence, &leak_next(site));
+    }
     if chance_if_held(lost, asked) < LOST_CHANCE {
         let sentence =
             format!("leak: {spread}, and {lost} of {asked} sampled older blocks are unreachable");

@@ -52,7 +52,10 @@ pub fn refined(case: &Case, first: CauseVerdict) -> CauseVerdict {
     if all == 0.0 {
         return before_rss(case, first, finding);
     }
-    if finding.bytes < MOST * all && !is_known {
+    // Each thread costs the JVM memory of its own, beside the stack.
+    let is_native = matches!(first.cause, Cause::Leak | Cause::Filling);
+    let of_threads = finding.by_task && is_native && !names_a_site(case, &first);
+    if finding.bytes < MOST * all && !is_known && !of_threads {
         return beside(first, "beside it ", &finding);
     }
     if names_a_site(case, &first) && !hold_its_blocks(case, &first, &finding) {

@@ -6,7 +6,7 @@ use memory::rank::Site;
 use symbols::frame::Frame;
 
 /// Parts of function names that only one owner's code has.
-const RUNTIME_MARKS: [(&str, Runtime); 9] = [
+const RUNTIME_MARKS: [(&str, Runtime); 13] = [
     ("PyObject_Arena", Runtime::Python),
     ("_PyMem_Arena", Runtime::Python),
     ("PyObject_Malloc", Runtime::Python),
@@ -16,6 +16,10 @@ const RUNTIME_MARKS: [(&str, Runtime); 9] = [
     ("runtime.", Runtime::Go),
     ("v8::", Runtime::Node),
     ("node::", Runtime::Node),
+    ("_emalloc", Runtime::Php),
+    ("_erealloc", Runtime::Php),
+    ("zend_mm_", Runtime::Php),
+    ("erts_", Runtime::Beam),
 ];
 
 const ALLOCATOR_MARKS: [(&str, &str); 12] = [

@@ -215,7 +215,15 @@ impl Globals {
 }
 
 fn group_of(name: &str) -> Group {
+    // The compiler's own, beside the variables of a package: caches of types, and what is run at the start.
+    const MADE: [&str; 4] = [
+        "..typeAssert.",
+        "..interfaceSwitch.",
+        "..inittask",
+        "..dict.",
+    ];
     let is_made = name.starts_with("go:") || name.starts_with("type:") || !name.contains('.');
+    let is_made = is_made || MADE.iter().any(|made| name.contains(made));
     match name {
         _ if is_made || is_runtime(name) => Group::Runtime,
         _ if is_of_the_standard_library(name, Some(".go")) => Group::Standard,

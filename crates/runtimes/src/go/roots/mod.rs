@@ -190,17 +190,19 @@ impl Go {
         Ok((marks, is_whole))
     }
 
-    /// Variables of the program, of the standard library, then stacks, then the runtime's.
+    /// Variables of the program and of its main function, of the standard library, then the other stacks, then the
+    /// runtime's. From an open connection of the standard library all that waits for it can be reached.
     fn run(&self, globals: &Globals, marks: &mut Marks, budget: &mut Budget) -> bool {
         let memory = Paged::new(&self.memory);
         let mut seeds = Seeds::new(globals, &memory);
-        for group in [Group::Program, Group::Standard] {
-            if !seeds.add(group, &mut marks.found, budget) || !marks.run(budget) {
+        let (all, count) = self.all_goroutines().unwrap_or_default();
+        let main = (all, count.min(1));
+        let others = (all.wrapping_add(8), count.saturating_sub(1));
+        for (group, goroutines) in [(Group::Program, main), (Group::Standard, others)] {
+            let is_seeded = seeds.add(group, &mut marks.found, budget);
+            if !is_seeded || !marks.run(budget) || !self.add_stacks(goroutines, marks, budget) {
                 return false;
             }
-        }
-        if !self.add_stacks(marks, budget) {
-            return false;
         }
         // Nearer than from the P's that the runtime's own variables lead to.
         seeds.add_timers(self.layout.timers, &mut marks.found);
@@ -208,11 +210,8 @@ impl Go {
         is_seeded && seeds.add_rest(&mut marks.found, budget) && marks.run(budget)
     }
 
-    /// The main goroutine first: what it holds is older than the others, whose stacks may have remains of it.
-    fn add_stacks(&self, marks: &mut Marks, budget: &mut Budget) -> bool {
-        let Some((all, count)) = self.all_goroutines() else {
-            return true;
-        };
+    /// Of so many goroutines from there on in the list.
+    fn add_stacks(&self, (at, count): (u64, u64), marks: &mut Marks, budget: &mut Budget) -> bool {
         let file = Mapped(&self.binary);
         let table = Table::new(Paged::new(&file), self.module.clone());
         let reader = Reader {
@@ -223,13 +222,7 @@ impl Go {
             steps: RefCell::default(),
         };
         let mut stacks = Stacks::new(&reader);
-        let (main, others) = (
-            (all, count.min(1)),
-            (all.wrapping_add(8), count.saturating_sub(1)),
-        );
-        [main, others]
-            .into_iter()
-            .all(|(at, count)| stacks.add(at, count, &mut marks.found, budget) && marks.run(budget))
+        stacks.add(at, count, &mut marks.found, budget) && marks.run(budget)
     }
 }
 

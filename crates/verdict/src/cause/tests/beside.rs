@@ -43,3 +43,24 @@ fn a_site_with_little_of_the_growth_is_not_its_cause() {
     );
     assert!(!verdict.sentence.contains("serve fills"), "{verdict:?}");
 }
+
+/// Half of what is made at a place is freed at once, and the other half never.
+#[test]
+fn lost_blocks_of_a_place_where_others_are_freed_at_once_are_a_leak() {
+    let mut half = case(&[(Part::LiveHeap, 5.0)]);
+    let lost = |freed_share, lost| of_share(0.0, site("parser_start", freed_share, Some(lost)));
+    half.sites = vec![lost(0.55, (48, 48))];
+    half.sites[0].growth.turnover_s = 0.1;
+    let verdict = judge(&half);
+    assert_eq!(verdict.cause, Cause::Leak);
+    assert!(
+        verdict.sentence.starts_with("leak at parser_start"),
+        "{verdict:?}"
+    );
+    half.sites[0].lost = Some((4, 48));
+    assert_eq!(judge(&half).cause, Cause::Filling);
+    // What is freed becomes as old as what is there: it may be next.
+    half.sites = vec![lost(0.55, (48, 48))];
+    half.sites[0].growth.turnover_s = 60.0;
+    assert!(!judge(&half).sentence.starts_with("leak at parser_start"));
+}

@@ -113,6 +113,47 @@ fn what_the_jvm_allocates_for_itself_leads_nothing() {
     assert_eq!(led(frame("App.load", JAVA_MODULE)), Cause::Filling);
 }
 
+/// Each thread has memory of the JVM's beside its stack: of threads that become more it is a part.
+#[test]
+fn what_the_jvm_allocates_for_its_threads_is_theirs() {
+    let frame = |function: &str| Frame {
+        function: Some(function.to_owned()),
+        module: "/jdk/lib/server/libjvm.so".to_owned(),
+        ..Frame::default()
+    };
+    let group = TaskGroup {
+        tasks: 400,
+        frames: vec![frame("Object.wait")],
+        bytes: 400 * 20_480,
+        ..TaskGroup::default()
+    };
+    let managed = ManagedGrowth {
+        language: Language::Java,
+        snapshots: 15,
+        tasks: vec![TaskGrowth {
+            group,
+            tasks: rise(400.0, 200.0),
+            of_creator: rise(400.0, 200.0),
+        }],
+        ..ManagedGrowth::default()
+    };
+    let mut case = case(12.0, managed);
+    case.owner = Owner::Runtime(Runtime::Jvm);
+    case.sites = vec![Site {
+        frames: vec![frame("ChunkPool::allocate")],
+        ..Site::default()
+    }];
+    let words = "ChunkPool::allocate fills".to_owned();
+    let first = verdict(Cause::Filling, 0.8, words, "read it");
+    let refined = refined(&case, first);
+    assert_eq!(refined.cause, Cause::Leak, "{}", refined.sentence);
+    assert!(
+        refined.sentence.starts_with("a leak of threads"),
+        "{}",
+        refined.sentence
+    );
+}
+
 /// Blocks that the runtime allocates for a function of JavaScript belong to objects; those of an addon may not.
 #[test]
 fn objects_that_own_the_blocks_of_a_site_lead() {
