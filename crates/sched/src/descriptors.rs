@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
 use std::time::{Duration, Instant};
 
 use super::sockets::{Found, Sockets};
@@ -31,7 +32,7 @@ pub enum Kind {
     /// A listening socket, one that takes datagrams of anybody, or one whose local port the subject listens on.
     Inbound,
     Outbound,
-    /// Pipe, eventfd, socket pair: another thread answers, or nobody does.
+    /// Pipe, terminal, eventfd, socket pair: another thread answers, or nobody does.
     Between,
     Timer,
     Epoll,
@@ -206,6 +207,7 @@ impl Descriptors {
 
     fn classify(&mut self, fd: i32, target: &str) -> Descriptor {
         let kind = match target {
+            _ if target.starts_with('/') && self.has_another_end(fd) => Kind::Between,
             _ if target.starts_with('/') => Kind::File,
             _ if target.starts_with("pipe:") => Kind::Between,
             "anon_inode:[eventfd]" => Kind::Between,
@@ -219,6 +221,13 @@ impl Descriptors {
             name: target.to_string(),
             one_client: false,
         }
+    }
+
+    /// A pipe with a name, a terminal: no file is read or written.
+    fn has_another_end(&self, fd: i32) -> bool {
+        let found = std::fs::metadata(format!("/proc/{}/fd/{fd}", self.pid));
+        let found = found.map(|file| file.file_type());
+        found.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device())
     }
 
     fn socket(&mut self, fd: i32, target: &str) -> Descriptor {

@@ -197,7 +197,11 @@ fn frames(address: u64, symbol: &Symbolized) -> Vec<Frame> {
             module: module.clone(),
             start: address - symbol.offset as u64,
             bytes: symbol.size.unwrap_or(0) as u64,
-            package: file.as_deref().map_or(String::new(), dependency),
+            package: file
+                .as_deref()
+                .map(dependency)
+                .filter(|package| !package.is_empty())
+                .unwrap_or_else(|| dependency(&path_text)),
             borrowed: file.as_deref().is_some_and(is_borrowed),
             interpreter,
         }

@@ -140,6 +140,12 @@ impl Stack {
         inside.into_iter().any(is_collector)
     }
 
+    /// It waits for a collection that the program asked for itself (System.gc of Java).
+    pub fn asks_for_collection(&self) -> bool {
+        let mut names = self.frames.iter().map(|frame| frame.name.as_str());
+        names.any(|name| name == "java.lang.Runtime.gc" || name == "JVM_GC")
+    }
+
     /// Of its functions, innermost first.
     pub fn names(&self) -> Vec<String> {
         // Further out a runtime is in itself alone.

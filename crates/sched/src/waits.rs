@@ -287,6 +287,9 @@ impl Waits {
                 ..told(places, WaitKind::Outbound, 0, &reply_of(&peers))
             },
             None if count == 0 => told(places, WaitKind::Sleep, 0, "sleep"),
+            None if fds.len() == 1 && self.descriptors.describe(fds[0]).one_client => {
+                self.of_transfer(fds[0], "read", places)
+            }
             None => Wait::of(WaitKind::Inbound, 0),
         }
     }

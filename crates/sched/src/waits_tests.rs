@@ -41,14 +41,25 @@ fn a_counter_that_comes_by_a_locks_value_is_a_counter() {
 fn a_pipe_is_read_for_work_and_never_written_to_for_it() {
     use std::os::fd::AsRawFd;
     let (read, write) = std::io::pipe().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("orders");
+    let mode = rustix::fs::Mode::RWXU;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let both = std::fs::File::options();
+    let named = both.clone().read(true).write(true).open(path).unwrap();
     let mut places = Places::new(std::process::id());
     let mut waits = Waits::of(std::process::id());
     let mut kind = |number, fd: i32| {
         let args = [fd as u64, 0, 0, 0];
         waits.of_call(&Call { number, args }, &mut places).kind
     };
-    assert_eq!(kind(libc::SYS_read, read.as_raw_fd()), WaitKind::Queue);
-    assert_eq!(kind(libc::SYS_write, write.as_raw_fd()), WaitKind::Network);
+    for (read, write) in [
+        (read.as_raw_fd(), write.as_raw_fd()),
+        (named.as_raw_fd(), named.as_raw_fd()),
+    ] {
+        assert_eq!(kind(libc::SYS_read, read), WaitKind::Queue);
+        assert_eq!(kind(libc::SYS_write, write), WaitKind::Network);
+    }
 }
 
 #[test]

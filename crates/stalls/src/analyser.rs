@@ -256,7 +256,14 @@ impl Analyser {
                 tokens,
             };
             let judged = judge(known, tid, whole.as_ref().unwrap_or(segment));
-            pieces.keep(tid, segment, &judged, is_rare(homes, tid, segment));
+            let since_ns = whole.as_ref().map(|whole| whole.start_ns);
+            pieces.keep(
+                tid,
+                segment,
+                &judged,
+                is_rare(homes, tid, segment),
+                since_ns,
+            );
             if let State::Blocked { wait, by, .. } = &segment.state {
                 if let Judged::Idle { timed, .. } = judged
                     && wait.kind != WaitKind::Unknown

@@ -160,6 +160,18 @@ fn way<'a>(pieces: &'a Pieces, replies: &'a [Reply], request: &Answered) -> Way<
     way
 }
 
+/// The thread waited for what others bring, and was at no request. One that sleeps is at the one that it has.
+fn is_rest(piece: &Piece) -> bool {
+    label_of(piece) == Label::Idle
+}
+
+fn label_of(piece: &Piece) -> Label {
+    match (piece.label, piece.waited_for) {
+        (Label::Idle, WaitKind::Sleep) => Label::Held(Cause::Sleep),
+        (label, _) => label,
+    }
+}
+
 struct Way<'a> {
     pieces: &'a Pieces,
     replies: &'a [Reply],
@@ -185,7 +197,7 @@ impl<'a> Way<'a> {
     fn turn_began(&self, tid: Tid, floor_ns: u64, t_ns: u64) -> u64 {
         let later = self.before(tid, t_ns).iter().rev();
         let mut later = later.take_while(|piece| piece.end_ns > floor_ns);
-        let idle = later.find(|piece| piece.label == Label::Idle);
+        let idle = later.find(|piece| is_rest(piece));
         idle.map_or(floor_ns, |piece| piece.end_ns.min(t_ns))
     }
 
@@ -194,7 +206,7 @@ impl<'a> Way<'a> {
         let of = self.of(tid);
         let after = of.partition_point(|piece| piece.end_ns <= t_ns);
         let mut next = of[after..].iter().take(STEPS_MAX);
-        let idle = next.find(|piece| piece.label == Label::Idle);
+        let idle = next.find(|piece| is_rest(piece));
         idle.map_or(u64::MAX, |piece| piece.start_ns.max(t_ns))
     }
 
@@ -219,6 +231,9 @@ impl<'a> Way<'a> {
 
     /// From the arrival to where the thread took it up.
     fn before_taken(&mut self, tid: Tid, start_ns: u64, end_ns: u64) {
+        if let Some(wait) = self.with_another_client(tid, start_ns, end_ns) {
+            return self.not_taken(tid, &wait, start_ns, end_ns);
+        }
         let idle = |way: &mut Way, piece: &Piece, from_ns: u64, to_ns: u64| {
             let is_long = to_ns.saturating_sub(from_ns) >= UNTAKEN_LEAST_NS;
             // One that waits for another thread is to be handed it; one that waits where it always does has left the
@@ -231,6 +246,27 @@ impl<'a> Way<'a> {
             }
         };
         self.with(tid, (start_ns, end_ns), idle);
+    }
+
+    /// For most of the span the thread waited for the next request of one client, and this one is another's: the longest
+    /// such wait.
+    fn with_another_client(&self, tid: Tid, start_ns: u64, end_ns: u64) -> Option<Piece> {
+        let span_ns = end_ns.saturating_sub(start_ns);
+        let pieces = self.before(tid, end_ns).iter().rev();
+        let pieces = pieces
+            .take(STEPS_MAX)
+            .take_while(|piece| piece.end_ns > start_ns);
+        let waits = pieces.filter(|piece| piece.is_for_one && piece.label == Label::Idle);
+        let waits: Vec<(u64, &Piece)> = waits
+            .map(|piece| (piece.within(start_ns, end_ns), piece))
+            .collect();
+        let all_ns: u64 = waits.iter().map(|(ns, _)| ns).sum();
+        // Short ones are rarely sampled: one that has a stack says where the others are too.
+        let longest = waits
+            .iter()
+            .max_by_key(|(ns, piece)| (piece.stack != 0, *ns));
+        let is_most = span_ns >= UNTAKEN_LEAST_NS && all_ns as f64 >= WITH_IT * span_ns as f64;
+        longest.filter(|_| is_most).map(|(_, piece)| **piece)
     }
 
     /// It was there, and the thread waited.
@@ -283,7 +319,7 @@ impl<'a> Way<'a> {
             let upper = piece.end_ns.clamp(start_ns, t_ns);
             self.step(None, Went::Unseen, upper, t_ns);
             let from = piece.start_ns.clamp(start_ns, upper);
-            match piece.label {
+            match label_of(piece) {
                 Label::Idle => idle(self, piece, from, upper),
                 label => self.step(Some(tid), Went::Thread(label), from, upper),
             }
@@ -295,13 +331,13 @@ impl<'a> Way<'a> {
     /// The span in which the request was neither in its receiver's first turn nor in its sender's last.
     fn elsewhere(&mut self, request: &Answered, start_ns: u64, end_ns: u64) {
         let idle = self.before(request.sender, end_ns).last();
-        let idle = idle.filter(|piece| piece.label == Label::Idle && piece.end_ns >= end_ns);
+        let idle = idle.filter(|piece| is_rest(piece) && piece.end_ns >= end_ns);
         let woke = idle.and_then(|piece| piece.by);
         let busy = |tid: &Tid| self.is_busy_before(*tid, end_ns) && *tid != request.sender;
         let with = woke.filter(busy);
         let with = with.or_else(|| self.busiest(request, start_ns, end_ns));
         match with {
-            Some(tid) => self.back(tid, request, start_ns, end_ns),
+            Some(tid) => self.back(tid, start_ns, end_ns),
             None => self.outside(request.sender, idle, start_ns, end_ns),
         }
     }
@@ -356,23 +392,19 @@ impl<'a> Way<'a> {
 
     fn is_busy_before(&self, tid: Tid, t_ns: u64) -> bool {
         let last = self.before(tid, t_ns).last();
-        last.is_some_and(|piece| {
-            piece.label != Label::Idle && piece.end_ns.saturating_add(SKEW_NS) >= t_ns
-        })
+        last.is_some_and(|piece| !is_rest(piece) && piece.end_ns.saturating_add(SKEW_NS) >= t_ns)
     }
 
     /// From `tid` at its end back to the thread that began its turn, and so on to where the request was handed over.
-    fn back(&mut self, mut tid: Tid, request: &Answered, start_ns: u64, end_ns: u64) {
+    fn back(&mut self, mut tid: Tid, start_ns: u64, end_ns: u64) {
         let mut t_ns = end_ns;
         while t_ns > start_ns && self.steps.len() < STEPS_MAX {
             let began_ns = self.turn_began(tid, start_ns, t_ns);
             self.own(tid, began_ns, t_ns);
             let idle = self.before(tid, began_ns).last();
-            let idle = idle.filter(|piece| piece.label == Label::Idle);
+            let idle = idle.filter(|piece| is_rest(piece));
             let by = idle.and_then(|piece| piece.by);
-            let next = by.filter(|by| {
-                *by != tid && *by != request.receiver && self.is_busy_before(*by, began_ns)
-            });
+            let next = by.filter(|by| *by != tid && self.is_busy_before(*by, began_ns));
             let Some(next) = next.filter(|_| began_ns < t_ns) else {
                 return self.outside(tid, idle, start_ns, began_ns);
             };
@@ -404,7 +436,7 @@ impl<'a> Way<'a> {
                 if asked > PIECES_ASKED_MAX {
                     return None;
                 }
-                match piece.label {
+                match label_of(piece) {
                     Label::Idle => was_handed |= [Some(receiver), Some(sender)].contains(&piece.by),
                     _ => busy_ns = busy_ns.saturating_add(piece.within(start_ns, end_ns)),
                 }

@@ -15,6 +15,7 @@ fn piece(start_ms: u64, end_ms: u64, label: Label, by: Option<Tid>) -> Piece {
         by,
         culprit: 0,
         is_rare: false,
+        is_for_one: false,
     }
 }
 
@@ -247,4 +248,87 @@ fn what_lies_there_while_its_thread_waits_is_not_outside() {
         62
     );
     assert_eq!(slow.untaken[0].runner, Some(other));
+}
+
+/// A thread that sleeps while it has a request is at that request; nobody else is.
+#[test]
+fn a_thread_that_sleeps_is_at_its_request() {
+    let mut pieces = Pieces::default();
+    let sleeps = |start_ms, end_ms| Piece {
+        waited_for: WaitKind::Sleep,
+        ..idle(start_ms, end_ms, None)
+    };
+    let of = vec![
+        idle(0, 10, None),
+        busy(10, 12),
+        sleeps(12, 30),
+        busy(30, 31),
+        sleeps(31, 50),
+        busy(50, 52),
+    ];
+    pieces.of.insert(1, of);
+    let found = went(&pieces, &request(10, 10, 51));
+    let sleep = Went::Thread(Label::Held(Cause::Sleep));
+    assert_eq!(
+        found,
+        [((Some(1), ON_CPU), 4), ((Some(1), sleep), 37)].into()
+    );
+}
+
+/// All threads of a pool wait for the next request of one client each, a moment at a time; another client's lies there.
+#[test]
+fn what_lies_there_while_its_thread_waits_for_another_client_is_not_outside() {
+    let mut pieces = Pieces::default();
+    let kept = (0..8_u64).map(|step| Piece {
+        waited_for: WaitKind::Inbound,
+        is_for_one: true,
+        stack: u32::from(step == 3),
+        ..idle(10 * step, 10 * step + 9, None)
+    });
+    let of: Vec<Piece> = kept.chain([busy(79, 84)]).collect();
+    pieces.of.insert(1, of);
+    let slow = Slow::of(&pieces, &[], request(5, 80, 83));
+    let waits = Went::Thread(Label::Held(Cause::Network));
+    assert_eq!(slow.ns[&(Some(1), waits)] / MS, 75);
+    assert_eq!(slow.untaken[0].wait.stack, 1, "one that was sampled");
+    // Where the wait was for any client it did not know of the request.
+    let any: Vec<Piece> = pieces.of[&1]
+        .iter()
+        .map(|of| Piece {
+            is_for_one: false,
+            ..*of
+        })
+        .collect();
+    pieces.of.insert(1, any);
+    assert!(
+        Slow::of(&pieces, &[], request(5, 80, 83))
+            .untaken
+            .is_empty()
+    );
+}
+
+/// An event loop hands things to its only worker again and again for one request.
+#[test]
+fn what_a_loop_hands_over_twice_is_followed_twice() {
+    let mut pieces = Pieces::default();
+    let of = vec![
+        idle(0, 10, None),
+        busy(10, 11),
+        idle(11, 60, Some(2)),
+        busy(60, 61),
+        idle(61, 90, Some(2)),
+        busy(90, 92),
+    ];
+    pieces.of.insert(1, of);
+    let worker = vec![
+        idle(0, 5, None),
+        busy(5, 60),
+        idle(60, 61, Some(1)),
+        busy(61, 90),
+        idle(90, 200, None),
+    ];
+    pieces.of.insert(2, worker);
+    let found = went(&pieces, &request(10, 10, 91));
+    assert_eq!(found[&(Some(2), ON_CPU)], 49 + 29);
+    assert!(!found.contains_key(&(None, Went::Outside)), "{found:?}");
 }

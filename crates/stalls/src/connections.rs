@@ -9,6 +9,7 @@ use super::cause::{Cause, Leaf};
 use super::event::{Tid, WaitKind};
 use super::felt::Felt;
 use super::group::{Groups, ON_CPU_LEAST_NS, ON_CPU_TIMES};
+use super::ordinary::Ordinary;
 use super::pieces::{Label, Pieces};
 use super::request::{EXAMINED_MAX, TIMES_MEDIAN, Went};
 use super::stalled::{Stall, long_turn};
@@ -48,6 +49,7 @@ pub struct Connections {
     /// Not looked into yet.
     waiting: Vec<Answered>,
     slow: Vec<Slow>,
+    pub ordinary: Ordinary,
     /// Turns on a CPU that are long for a request, and usual for their thread.
     turns: HashMap<Tid, Vec<Stall>>,
     turns_count: usize,
@@ -84,7 +86,7 @@ impl Connections {
     }
 
     /// The median, nanoseconds, of as many as tell one.
-    fn usual_ns(&self) -> Option<u64> {
+    pub fn usual_ns(&self) -> Option<u64> {
         let enough = self.all.len() >= REQUESTS_MIN;
         self.usual_ns
             .or_else(|| enough.then(|| median_ns(&self.all)))
@@ -110,8 +112,9 @@ impl Connections {
         };
         let settled = |of: &mut Answered| of.end_ns.saturating_add(LASTS_NS) <= settled_ns;
         let all: Vec<Answered> = self.waiting.extract_if(.., settled).collect();
-        let slow = all.into_iter().filter(|request| request.ns() >= least_ns);
-        let mut slow: Vec<Answered> = slow.collect();
+        let is_slow = |request: &Answered| request.ns() >= least_ns;
+        let (mut slow, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(is_slow);
+        self.ordinary.take(pieces, &self.replies, &rest);
         if slow.len() > AT_A_TIME {
             slow.select_nth_unstable_by_key(AT_A_TIME, |of| std::cmp::Reverse(of.ns()));
             slow.truncate(AT_A_TIME);

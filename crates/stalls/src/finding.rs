@@ -11,6 +11,7 @@ use super::culprit::{Culprit, culprit_of, most_first};
 use super::event::{StackId, TextId, Tid, WaitKind};
 use super::felt::Felt;
 use super::group::Groups;
+use super::joined::{SHADOW, join_locks};
 use super::own::without_holders;
 use super::recurrence::{episodes, period_ns};
 use super::stalled::Stall;
@@ -103,7 +104,7 @@ pub fn summarise(
         false => felt.collect(),
     };
     let felt = without_holders(others_first(felt, alone, groups, felt_by));
-    let of_cause = sorted_by_cause(felt).into_iter();
+    let of_cause = sorted_by_cause(felt, groups).into_iter();
     let mut findings: Vec<Finding> = of_cause
         .map(|((cause, _), stalls)| finding(cause, stalls, groups))
         .collect();
@@ -158,9 +159,9 @@ fn others_first<'a>(
 
 type Key = (Cause, u64);
 
-fn sorted_by_cause(stalls: Vec<&Stall>) -> BTreeMap<Key, Vec<&Stall>> {
+fn sorted_by_cause<'a>(stalls: Vec<&'a Stall>, groups: &Groups) -> BTreeMap<Key, Vec<&'a Stall>> {
     let same_work = locks_that_only_queue(&stalls);
-    let locks = join_locks(&stalls);
+    let locks = join_locks(&stalls, groups);
     let allocators = locks_of_the_allocator(&stalls);
     let peers = Peers::of_all(&stalls);
     let own_purges = own_time_is_the_allocators(&stalls);
@@ -295,61 +296,6 @@ fn locks_that_only_queue(stalls: &[&Stall]) -> BTreeSet<u64> {
         .filter(most)
         .map(|(lock, _)| lock)
         .collect()
-}
-
-/// Locks that one thread's one doing made all wait are one cause.
-struct Joined {
-    of_lock: HashMap<u64, u64>,
-    of_leaf: HashMap<(Tid, LeafKind), u64>,
-}
-
-impl Joined {
-    fn of(&self, stall: &Stall) -> u64 {
-        match stall.object {
-            0 => self.of_activity(&stall.leaf).unwrap_or(0),
-            lock => self.of_lock.get(&lock).copied().unwrap_or(lock),
-        }
-    }
-
-    /// The lock that most waited for meanwhile.
-    fn of_activity(&self, leaf: &Leaf) -> Option<u64> {
-        let lock = *self.of_leaf.get(&activity_of(leaf))?;
-        Some(self.of_lock.get(&lock).copied().unwrap_or(lock))
-    }
-}
-
-/// Another lock of a culprit's makes no row of its own with less than this part of the first one's time.
-const SHADOW: u64 = 5;
-
-/// The leaf that filled most of a lock's waits names the lock's cause; locks with the same one join.
-fn join_locks(stalls: &[&Stall]) -> Joined {
-    let mut filled: HashMap<u64, HashMap<(Tid, LeafKind), u64>> = HashMap::new();
-    for stall in stalls.iter().filter(|s| s.cause == Cause::Lock) {
-        let leaf = (stall.leaf.tid, stall.leaf.kind);
-        let filled = filled.entry(stall.object).or_default();
-        *filled.entry(leaf).or_default() += stall.ns;
-    }
-    let mut of_leaf: HashMap<(Tid, LeafKind), u64> = HashMap::new();
-    let mut of_thread: HashMap<Tid, (u64, u64)> = HashMap::new();
-    let mut of_lock = HashMap::new();
-    let mut locks: Vec<_> = filled.into_iter().collect();
-    locks.sort_by_key(|(lock, filled)| (std::cmp::Reverse(filled.values().sum::<u64>()), *lock));
-    for (lock, filled) in locks {
-        let total: u64 = filled.values().sum();
-        let most = filled.into_iter().max_by_key(|(leaf, ns)| (*ns, *leaf));
-        let Some((leaf, _)) = most.filter(|(leaf, ns)| leaf.0 != 0 && ns * 2 > total) else {
-            continue;
-        };
-        // Sorted: the first lock of a thread is the one that cost most. Little beside it, under another lock and
-        // while the thread did something else, is its shadow.
-        let first = *of_thread.entry(leaf.0).or_insert((lock, total));
-        let shadow = total * SHADOW <= first.1;
-        let to = *of_leaf
-            .entry(leaf)
-            .or_insert(if shadow { first.0 } else { lock });
-        of_lock.insert(lock, to);
-    }
-    Joined { of_lock, of_leaf }
 }
 
 fn finding(cause: Cause, stalls: Vec<&Stall>, groups: &Groups) -> Finding {

@@ -196,6 +196,9 @@ fn culprit(finding: &Finding, names: &impl Names, ran_instead: &[(String, u64)])
         return without_cpu;
     }
     let stack = names.stack(culprit.stack);
+    if let Some(asked) = asked_to_collect(finding, names, stack) {
+        return asked;
+    }
     let release = names.stack(culprit.release);
     // Whoever lets go is in the function that held. A culprit that runs nothing of the program's own
     // (a library's goroutine that reads for another) stands for the one that waited for it.
@@ -245,6 +248,28 @@ fn culprit(finding: &Finding, names: &impl Names, ran_instead: &[(String, u64)])
         function,
         stack: names.stack(shown).names(),
     }
+}
+
+/// A collection that the program itself asked for: the waiter that did is to blame, and not the collector.
+fn asked_to_collect(finding: &Finding, names: &impl Names, stack: &Stack) -> Option<NamedCulprit> {
+    let culprit = &finding.culprit;
+    if culprit.kind != LeafKind::OnCpu || !stack.collects_garbage() {
+        return None;
+    }
+    let mut waiters = finding.waiters.iter().map(|(id, _)| names.stack(*id));
+    let asked = waiters.find(|waiter| waiter.asks_for_collection())?;
+    let function = asked.own_function().map(str::to_owned);
+    Some(NamedCulprit {
+        thread: thread(names, culprit.tid),
+        tid: (culprit.tid != 0).then_some(culprit.tid),
+        activity: "garbage collection, asked for by System.gc()".to_owned(),
+        callers: function
+            .as_deref()
+            .map(|function| asked.callers_of(function))
+            .unwrap_or_default(),
+        function,
+        stack: asked.names(),
+    })
 }
 
 /// Slow code is where most of its samples are.

@@ -45,6 +45,8 @@ pub struct Piece {
     pub culprit: Tid,
     /// A wait at a place where its thread rarely waits.
     pub is_rare: bool,
+    /// A wait for the next request of one client.
+    pub is_for_one: bool,
 }
 
 impl Piece {
@@ -83,7 +85,15 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    pub fn keep(&mut self, tid: Tid, segment: &Segment, judged: &Judged, is_rare: bool) {
+    /// `since_ns`: when the wait began that this is the last part of, where it was broken off and taken up again.
+    pub fn keep(
+        &mut self,
+        tid: Tid,
+        segment: &Segment,
+        judged: &Judged,
+        is_rare: bool,
+        since_ns: Option<u64>,
+    ) {
         match self.keep {
             Keep::None => return,
             Keep::First if self.count == PIECES_MAX => {
@@ -106,7 +116,11 @@ impl Pieces {
             is_rare,
             ..piece(segment, judged)
         };
-        self.of.entry(tid).or_default().push(piece);
+        let of = self.of.entry(tid).or_default();
+        if let Some(since_ns) = since_ns.filter(|_| matches!(judged, Judged::Part(_))) {
+            one_wait(of, &piece, since_ns);
+        }
+        of.push(piece);
     }
 
     /// Half of the time, and half of the rest, until there is room.
@@ -125,6 +139,19 @@ impl Pieces {
             }
         }
         self.of.retain(|_, of| !of.is_empty());
+    }
+}
+
+/// The parts of a wait are in what its last one is in.
+fn one_wait(of: &mut [Piece], last: &Piece, since_ns: u64) {
+    let parts = of.iter_mut().rev();
+    let parts = parts.take_while(|part| part.start_ns >= since_ns);
+    for part in parts.filter(|part| part.label == Label::Idle) {
+        *part = Piece {
+            start_ns: part.start_ns,
+            end_ns: part.end_ns,
+            ..*last
+        };
     }
 }
 
@@ -148,11 +175,15 @@ fn piece(segment: &Segment, judged: &Judged) -> Piece {
         by,
         culprit,
         is_rare: false,
+        is_for_one: wait.is_some_and(|wait| wait.one_client),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::cause::{Leaf, Part};
+    use super::super::event::Wait;
+    use super::super::walk::LeafKind;
     use super::*;
 
     fn kept(keep: Keep) -> Pieces {
@@ -166,7 +197,7 @@ mod tests {
                 end_ns: at * 10 + 10,
                 state: State::Running,
             };
-            pieces.keep(1 + at % 3, &segment, &Judged::OnCpu, false);
+            pieces.keep(1 + at % 3, &segment, &Judged::OnCpu, false, None);
         }
         pieces
     }
@@ -187,6 +218,55 @@ mod tests {
         assert!(kept(Keep::None).of.is_empty());
     }
 
+    #[test]
+    fn a_wait_that_is_broken_off_and_taken_up_again_is_one() {
+        let wait = Wait::of(WaitKind::Queue, 0);
+        let blocked = |start_ns, end_ns| Segment {
+            start_ns,
+            end_ns,
+            state: State::Blocked {
+                wait,
+                by: None,
+                release: 0,
+            },
+        };
+        let idle = Judged::Idle {
+            timed: true,
+            behind: false,
+        };
+        let held = Judged::Part(Part {
+            start_ns: 10,
+            end_ns: 20,
+            cause: Cause::Lock,
+            waited_for: WaitKind::Queue,
+            object: 0,
+            leaf: Leaf::of(2, LeafKind::OnCpu),
+            hops: Vec::new(),
+            waiter_stack: 0,
+            inferred: false,
+        });
+        let mut pieces = Pieces {
+            keep: Keep::Newest,
+            ..Pieces::default()
+        };
+        let ran = Segment {
+            start_ns: 15,
+            end_ns: 16,
+            state: State::Running,
+        };
+        pieces.keep(1, &blocked(0, 10), &idle, false, None);
+        pieces.keep(1, &blocked(10, 15), &idle, false, None);
+        pieces.keep(1, &ran, &Judged::OnCpu, false, None);
+        pieces.keep(1, &blocked(16, 20), &held, false, Some(10));
+        let labels: Vec<Label> = pieces.of[&1].iter().map(|piece| piece.label).collect();
+        let lock = Label::Held(Cause::Lock);
+        assert_eq!(labels, [Label::Idle, lock, Label::OnCpu, lock]);
+        assert_eq!(
+            (pieces.of[&1][1].start_ns, pieces.of[&1][1].end_ns),
+            (10, 15)
+        );
+    }
+
     /// As a recording that was made up may have them.
     #[test]
     fn pieces_that_go_back_in_time_are_bounded_too() {
@@ -200,7 +280,7 @@ mod tests {
                 end_ns: at + 1,
                 state: State::Running,
             };
-            pieces.keep(1, &segment, &Judged::OnCpu, false);
+            pieces.keep(1, &segment, &Judged::OnCpu, false, None);
         }
         assert!(pieces.of.values().map(Vec::len).sum::<usize>() <= PIECES_MAX);
     }

@@ -67,8 +67,13 @@ pub fn summary(
     text
 }
 
-/// Slow requests without a row are said at once: "no stalls" alone would deny them.
+/// Slow requests without a row are said at once: "no stalls" alone would deny them. Where all are, none is slower than
+/// the others.
 fn unexplained(requests: &Requests) -> String {
+    let usual = requests.usual.as_ref();
+    if let Some(usual) = usual.filter(|usual| usual.median_ns >= ON_CPU_LEAST_NS) {
+        return format!("{}\n", usual.sentence());
+    }
     let usual_ns = requests.slow_from_ns / TIMES_MEDIAN;
     let least_ns = usual_ns.saturating_mul(ON_CPU_TIMES).max(ON_CPU_LEAST_NS);
     let is_slow = |slow: &&Slow| slow.ns >= least_ns;
@@ -194,7 +199,7 @@ fn details(text: &mut String, row: &NamedFinding, width: usize) {
         lines.push(("culprit's stack", stack_line(&row.culprit.stack, named)));
     }
     let other = |stack: &[String]| !stack.is_empty() && stack != row.culprit.stack;
-    if let Some((stack, _)) = row.waiters.first().filter(|(stack, _)| other(stack)) {
+    if let Some((stack, _)) = row.waiters.iter().find(|(stack, _)| other(stack)) {
         lines.push(("waiters' stack", stack_line(stack, None)));
     }
     if lines.is_empty() {
@@ -311,6 +316,7 @@ fn footer(text: &mut String, mode: &str, checks: &SelfChecks, width: usize) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::requests::Usual;
     use super::*;
 
     #[test]
@@ -354,5 +360,15 @@ mod tests {
         };
         let text = summary(&[], "ebpf", &SelfChecks::default(), Some(&requests), 80);
         assert!(!text.contains("But"), "{text}");
+        let usual = Usual::of(60_000_000, 9, [("lock", 400)].into_iter());
+        let requests = Requests {
+            usual: Some(usual),
+            ..Requests::default()
+        };
+        let text = summary(&[], "ebpf", &SelfChecks::default(), Some(&requests), 80);
+        assert!(
+            text.contains("An ordinary request took 60.0 ms: lock 100 %."),
+            "{text}"
+        );
     }
 }

@@ -67,10 +67,7 @@ impl Watch {
         }
         if self.threads.len() != before || std::mem::take(&mut self.stale) {
             self.stacks.reload();
-            self.find_python();
-            if self.stacks.reads_managed() {
-                self.places.reads_managed();
-            }
+            self.find_runtimes();
             // What had no name may have one now.
             self.releases.clear();
         }

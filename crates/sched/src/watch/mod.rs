@@ -220,6 +220,7 @@ impl Watch {
             holders: Table::default(),
         };
         watch.open_go();
+        watch.find_runtimes();
         raise_the_limit();
         let spare = spare_files();
         for tid in &tids {

@@ -8,8 +8,16 @@ use symbols::python::threads::PythonThreads;
 const TIMES_SOUGHT: u32 = 20;
 
 impl Watch {
+    /// Runtimes whose functions stacks have. A stack keeps the names that it got first.
+    pub(super) fn find_runtimes(&mut self) {
+        self.find_python();
+        if self.stacks.reads_managed() {
+            self.places.reads_managed();
+        }
+    }
+
     /// Looks for an interpreter among the files that are mapped now; a few times, for a program that just begins.
-    pub(super) fn find_python(&mut self) {
+    fn find_python(&mut self) {
         if self.python.is_none() && self.python_sought < TIMES_SOUGHT {
             self.python_sought += 1;
             self.python = PythonThreads::of(self.pid);

@@ -9,7 +9,7 @@ use sched::places::Frame;
 
 /// Thread 7 with a stack 1 in `hold_lock` of the program, and a text 1.
 struct Fake {
-    stacks: [Stack; 2],
+    stacks: [Stack; 4],
     quotas: Vec<String>,
 }
 
@@ -46,8 +46,18 @@ fn fake() -> Fake {
         frames,
         ..Stack::default()
     };
+    let of = |frames: Vec<Frame>| Stack {
+        frames,
+        ..Stack::default()
+    };
+    let collector = of(vec![frame("VM_GenCollectFull::doit()", "libjvm.so")]);
+    let asks = of(vec![
+        frame("VMThread::execute", "libjvm.so"),
+        frame("java.lang.Runtime.gc", "java"),
+        frame("shop.Billing.close", "java"),
+    ]);
     Fake {
-        stacks: [Stack::default(), known],
+        stacks: [Stack::default(), known, collector, asks],
         quotas: Vec::new(),
     }
 }
@@ -140,4 +150,19 @@ fn a_hop_says_what_it_waited_for() {
     let row = named(&chained, &fake(), &[]);
     assert_eq!(row.chain[0].waited_for, "lock 0x10");
     assert_eq!(row.chain[0].thread, "worker-8");
+}
+
+/// A JVM's collector is named by who asked for the collection, where that is among those that wait for it.
+#[test]
+fn who_asks_for_a_collection_is_to_blame_for_it() {
+    let mut of_collector = finding(Cause::Lock);
+    of_collector.culprit.stack = 2;
+    of_collector.culprit.activity = 0;
+    of_collector.waiters = vec![(1, 5_000)];
+    let row = named(&of_collector, &fake(), &[]);
+    assert_eq!(row.culprit.activity, "garbage collection");
+    of_collector.waiters.push((3, 1_000));
+    let row = named(&of_collector, &fake(), &[]);
+    assert!(row.culprit.activity.ends_with("asked for by System.gc()"));
+    assert_eq!(row.culprit.stack[1], "java.lang.Runtime.gc");
 }

@@ -13,7 +13,7 @@ use stalls::analyser::Analyser;
 use stalls::cause::Cause;
 use stalls::finding::summarise;
 use stalls::naming::{NamedFinding, Names, named};
-use verdict::stall::{is_no_shortage, worth_a_row};
+use verdict::stall::{is_background_work, is_no_shortage, worth_a_row};
 
 pub struct Answer {
     words: String,
@@ -53,7 +53,12 @@ impl Answer {
             let share = slow
                 .as_ref()
                 .and_then(|slow| slow.share_of(Cause::CpuStarvation));
-            findings.retain(|finding| !is_no_shortage(finding, share));
+            findings.retain(|finding| {
+                let running = slow
+                    .as_ref()
+                    .and_then(|slow| slow.share_running(&finding.threads));
+                !is_no_shortage(finding, share) && !is_background_work(finding, running)
+            });
         }
         let rows: Vec<NamedFinding> = findings
             .iter()

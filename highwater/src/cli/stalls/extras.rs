@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use crate::cli::out::say;
 use report::stall::pictures;
 use report::stall::pictures::{OffCpu, Slice};
-use report::stall::requests::{self, Requests};
+use report::stall::requests::{self, Requests, Usual};
 use sched::recording::{Closing, Facts};
 use sched::requests::parse_requests;
 use stalls::accounted::{Accounted, Source};
@@ -168,6 +168,10 @@ pub fn with_gains(
         count: of.count,
         slow_count: of.slow_count,
         slow_from_ns: of.slow_from_ns,
+        usual: of.usual.map(|(median_ns, of)| {
+            let went = of.ns.iter().map(|(went, ns)| (went.word(), *ns));
+            Usual::of(median_ns, of.count, went)
+        }),
         dropped: analyser.pieces.dropped,
         gains: (!of.left_out).then(gains).flatten(),
         slow: of.slow.into_iter().map(|one| named(one, names)).collect(),

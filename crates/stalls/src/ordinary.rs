@@ -1,0 +1,55 @@
+//! What the time of ordinary requests goes to, those that are not slow: where all are alike, none is.
+
+use std::collections::BTreeMap;
+
+use super::answered::{Answered, Reply, steps};
+use super::pieces::Pieces;
+use super::request::Went;
+
+/// Of those that were answered since the last time, so many are examined.
+const AT_A_TIME: usize = 16;
+
+/// A sample of them. Their time is attributed whole, as that of slow ones.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Ordinary {
+    /// Requests in the sample.
+    pub count: usize,
+    /// Nanoseconds of all of them, by what they went to.
+    pub ns: BTreeMap<Went, u64>,
+}
+
+impl Ordinary {
+    /// Some of these, as far apart as they can be. `replies`: in the order in which they came.
+    pub fn take(&mut self, pieces: &Pieces, replies: &[Reply], requests: &[Answered]) {
+        let apart = requests.len().div_ceil(AT_A_TIME).max(1);
+        for request in requests.iter().step_by(apart) {
+            self.count += 1;
+            for step in steps(pieces, replies, request) {
+                *self.ns.entry(step.went).or_default() += step.ns();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_of_many_are_examined_and_their_time_is_whole() {
+        let request = |at: u64| Answered {
+            start_ns: 100 * at,
+            received_ns: 100 * at,
+            end_ns: 100 * at + 40,
+            receiver: 1,
+            sender: 1,
+        };
+        let many: Vec<Answered> = (0..1_000).map(request).collect();
+        let mut ordinary = Ordinary::default();
+        ordinary.take(&Pieces::default(), &[], &many);
+        ordinary.take(&Pieces::default(), &[], &many[..3]);
+        ordinary.take(&Pieces::default(), &[], &[]);
+        assert_eq!(ordinary.count, 16 + 3);
+        assert_eq!(ordinary.ns, [(Went::Unseen, 19 * 40)].into());
+    }
+}
