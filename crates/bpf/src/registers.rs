@@ -8,7 +8,7 @@ use crate::kernel;
 use crate::object::Object;
 
 const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
-/// The helper's name in the kernel's `enum bpf_func_id`: kernels of distributions have newer helpers than their number says.
+/// The helper in the kernel's `enum bpf_func_id`: kernels of distributions have newer ones than their number says.
 const HELPER: &[u8] = b"\0BPF_FUNC_task_pt_regs\0";
 
 /// Says to the object how its programs read registers of the thread that has the CPU.

@@ -256,14 +256,8 @@ impl Analyser {
                 tokens,
             };
             let judged = judge(known, tid, whole.as_ref().unwrap_or(segment));
-            let since_ns = whole.as_ref().map(|whole| whole.start_ns);
-            pieces.keep(
-                tid,
-                segment,
-                &judged,
-                is_rare(homes, tid, segment),
-                since_ns,
-            );
+            let rare = is_rare(homes, tid, segment);
+            pieces.keep(tid, segment, &judged, rare, whole.as_ref());
             if let State::Blocked { wait, by, .. } = &segment.state {
                 if let Judged::Idle { timed, .. } = judged
                     && wait.kind != WaitKind::Unknown

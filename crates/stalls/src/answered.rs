@@ -248,8 +248,8 @@ impl<'a> Way<'a> {
         self.with(tid, (start_ns, end_ns), idle);
     }
 
-    /// For most of the span the thread waited for the next request of one client, and this one is another's: the longest
-    /// such wait.
+    /// For most of the span the thread waited for the next request of one client, and this one is another's: the
+    /// longest such wait.
     fn with_another_client(&self, tid: Tid, start_ns: u64, end_ns: u64) -> Option<Piece> {
         let span_ns = end_ns.saturating_sub(start_ns);
         let pieces = self.before(tid, end_ns).iter().rev();

@@ -132,7 +132,7 @@ mod tests {
 
     /// parking_lot parks each thread at an address of its own, and a pool takes turns at holding.
     #[test]
-    fn locks_of_one_place_are_one_whoever_holds_them() {
+    fn locks_of_one_place_are_one_for_all_their_holders() {
         let mut groups = Groups::default();
         for tid in 1..=6 {
             groups.set(tid, 7);

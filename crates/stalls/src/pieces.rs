@@ -85,14 +85,14 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// `since_ns`: when the wait began that this is the last part of, where it was broken off and taken up again.
+    /// `whole`: the wait that this is the last part of, where it was broken off and taken up again.
     pub fn keep(
         &mut self,
         tid: Tid,
         segment: &Segment,
         judged: &Judged,
         is_rare: bool,
-        since_ns: Option<u64>,
+        whole: Option<&Segment>,
     ) {
         match self.keep {
             Keep::None => return,
@@ -117,8 +117,8 @@ impl Pieces {
             ..piece(segment, judged)
         };
         let of = self.of.entry(tid).or_default();
-        if let Some(since_ns) = since_ns.filter(|_| matches!(judged, Judged::Part(_))) {
-            one_wait(of, &piece, since_ns);
+        if let Some(whole) = whole.filter(|_| matches!(judged, Judged::Part(_))) {
+            one_wait(of, &piece, whole.start_ns);
         }
         of.push(piece);
     }
@@ -257,7 +257,7 @@ mod tests {
         pieces.keep(1, &blocked(0, 10), &idle, false, None);
         pieces.keep(1, &blocked(10, 15), &idle, false, None);
         pieces.keep(1, &ran, &Judged::OnCpu, false, None);
-        pieces.keep(1, &blocked(16, 20), &held, false, Some(10));
+        pieces.keep(1, &blocked(16, 20), &held, false, Some(&blocked(10, 20)));
         let labels: Vec<Label> = pieces.of[&1].iter().map(|piece| piece.label).collect();
         let lock = Label::Held(Cause::Lock);
         assert_eq!(labels, [Label::Idle, lock, Label::OnCpu, lock]);

@@ -55,7 +55,7 @@ pub fn is_no_shortage(finding: &Finding, share: Option<f64>) -> bool {
 /// A part of the slow requests' time that is none.
 const NOTHING: f64 = 0.01;
 
-/// A thread that computes, and no slow request was with it: `share` of their time it ran for them. A JIT compiler is one.
+/// A thread computes, and no slow request was with it: `share` of their time it ran for them. A JIT compiler is one.
 pub fn is_background_work(finding: &Finding, share: Option<f64>) -> bool {
     finding.cause == Cause::OnCpu && share.is_some_and(|share| share < NOTHING)
 }

@@ -80,8 +80,8 @@ fn by_other_tools(runtime: Runtime) -> &'static str {
         Dotnet => "dotnet-gcdump collect -p PID twice, and compare",
         Ruby => "ObjectSpace.dump_all twice, and compare",
         Php => {
-            "memory_get_usage() beside memory_get_usage(true) says whether its values grow or only its chunks; log both \
-            at each request or job, with count(get_declared_classes())"
+            "memory_get_usage() beside memory_get_usage(true) says whether its values grow or only its chunks; log \
+            both at each request or job, with count(get_declared_classes())"
         }
         Beam => {
             "erlang:memory() twice, then recon:proc_count(memory, 10) for processes and recon_alloc:memory(usage) for \
