@@ -18,7 +18,11 @@ const HELPER: &[u8] = b"\0BPF_FUNC_task_pt_regs\0";
 pub fn prepare(object: &mut Object) -> io::Result<()> {
     let kept = match kernel::is_at_least(5, 15) {
         true => None,
-        false => kept(&std::fs::read(KERNEL_BTF)?)?,
+        false => {
+            let read = std::fs::read(KERNEL_BTF);
+            let why = |error| io::Error::other(format!("{KERNEL_BTF}: {error}"));
+            kept(&read.map_err(why)?)?
+        }
     };
     object.set("GIVES_REGISTERS", kept.is_none().into());
     let kept = kept.unwrap_or_default();
@@ -60,7 +64,8 @@ fn kept(kernel_btf: &[u8]) -> io::Result<Option<Kept>> {
     }))
 }
 
-/// A thread's kernel stack (THREAD_SIZE): 16 KiB, or a page where those are larger.
+/// A thread's kernel stack (THREAD_SIZE): 16 KiB, or a page where those are larger. Kernels that are built to find
+/// mistakes of their own (CONFIG_KASAN) have larger ones: there the calls of threads are unknown.
 fn stack_bytes(page_bytes: u32) -> u32 {
     page_bytes.max(16 << 10)
 }

@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::FileTypeExt;
 use std::time::{Duration, Instant};
+
+use rustix::fs::{AtFlags, CWD, FileType, StatxFlags};
 
 use super::sockets::{Found, Sockets};
 
@@ -82,7 +83,17 @@ pub struct Descriptors {
     known: HashMap<i32, (Instant, Descriptor)>,
     sockets: Sockets,
     epolls: HashMap<i32, (Instant, Watched)>,
+    /// By the number of a mount, whether its files are this machine's.
+    mounts: HashMap<u64, bool>,
 }
+
+/// Of a process's mounts, and of the text about a descriptor.
+const MOUNTS_BYTES_MAX: u64 = 1 << 20;
+const MOUNTS_MAX: usize = 4_096;
+/// Where nobody is asked about a file but this kernel: a server may be what the subject waits for.
+const LOCAL: [&str; 9] = [
+    "btrfs", "devpts", "devtmpfs", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs",
+];
 
 impl Descriptors {
     pub fn of(pid: u32) -> Descriptors {
@@ -91,6 +102,7 @@ impl Descriptors {
             known: HashMap::new(),
             sockets: Sockets::of(pid),
             epolls: HashMap::new(),
+            mounts: HashMap::new(),
         }
     }
 
@@ -104,7 +116,7 @@ impl Descriptors {
                 Kind::Outbound => names.push(name),
                 Kind::Inbound => return Watched::Clients,
                 Kind::Between if self.may_have_called(*fd, &name) => return Watched::Clients,
-                Kind::Between if self.is_own(&name) => alone = false,
+                Kind::Between if self.is_own(&name) && !name.starts_with('/') => alone = false,
                 Kind::Between | Kind::Timer | Kind::Epoll | Kind::File | Kind::Unknown => {
                     known = false;
                 }
@@ -224,10 +236,35 @@ impl Descriptors {
     }
 
     /// A pipe with a name, a terminal: no file is read or written.
-    fn has_another_end(&self, fd: i32) -> bool {
-        let found = std::fs::metadata(format!("/proc/{}/fd/{fd}", self.pid));
-        let found = found.map(|file| file.file_type());
-        found.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device())
+    fn has_another_end(&mut self, fd: i32) -> bool {
+        if !self.is_on_this_machine(fd) {
+            return false;
+        }
+        let path = format!("/proc/{}/fd/{fd}", self.pid);
+        let found = rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE);
+        let kind = found.map(|file| FileType::from_raw_mode(file.stx_mode.into()));
+        kind.is_ok_and(|kind| matches!(kind, FileType::Fifo | FileType::CharacterDevice))
+    }
+
+    fn is_on_this_machine(&mut self, fd: i32) -> bool {
+        let text = |name: &str| {
+            let mut text = String::new();
+            let file = File::open(format!("/proc/{}/{name}", self.pid)).ok()?;
+            file.take(MOUNTS_BYTES_MAX).read_to_string(&mut text).ok()?;
+            Some(text)
+        };
+        let Some(mount) = text(&format!("fdinfo/{fd}")).and_then(|info| mount_of(&info)) else {
+            return false;
+        };
+        if let Some(known) = self.mounts.get(&mount) {
+            return *known;
+        }
+        let is_local = text("mountinfo").is_some_and(|mounts| is_local(&mounts, mount));
+        if self.mounts.len() >= MOUNTS_MAX {
+            self.mounts.clear();
+        }
+        self.mounts.insert(mount, is_local);
+        is_local
     }
 
     fn socket(&mut self, fd: i32, target: &str) -> Descriptor {
@@ -256,6 +293,22 @@ impl Descriptors {
             one_client,
         }
     }
+}
+
+/// The number in "mnt_id:\t27".
+fn mount_of(info: &str) -> Option<u64> {
+    let number = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?;
+    number.trim().parse().ok()
+}
+
+/// By lines as "27 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw" (proc_pid_mountinfo(5)).
+fn is_local(mounts: &str, number: u64) -> bool {
+    let number = number.to_string();
+    let line = mounts
+        .lines()
+        .find(|line| line.split(' ').next() == Some(&number));
+    let kind = line.and_then(|line| line.split_once(" - ")?.1.split(' ').next());
+    kind.is_some_and(|kind| LOCAL.contains(&kind))
 }
 
 /// `None`: too many, or it has ended.
@@ -293,6 +346,22 @@ mod tests {
     use rustix::event::{EventfdFlags, epoll, eventfd};
 
     use super::*;
+
+    #[test]
+    fn files_of_servers_are_not_asked_about() {
+        assert_eq!(
+            mount_of("pos:\t0\nflags:\t0100001\nmnt_id:\t35\nino:\t7\n"),
+            Some(35)
+        );
+        assert_eq!(mount_of("pos:\t0\n"), None);
+        let mounts = "27 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw\n\
+            35 27 0:41 / /mnt/shared rw,relatime shared:20 - nfs4 10.0.0.2:/ rw\n\
+            36 27 0:42 / /mnt/box rw - fuse.sshfs box: rw\n";
+        assert!(is_local(mounts, 27));
+        for other in [35, 36, 2, 7] {
+            assert!(!is_local(mounts, other), "{other}");
+        }
+    }
 
     fn watch(by: impl AsFd, fd: impl AsFd) {
         let data = epoll::EventData::new_u64(7);

@@ -288,7 +288,7 @@ impl Waits {
             },
             None if count == 0 => told(places, WaitKind::Sleep, 0, "sleep"),
             None if fds.len() == 1 && self.descriptors.describe(fds[0]).one_client => {
-                self.of_transfer(fds[0], "read", places)
+                self.of_transfer(fds[0], if all_write { "write" } else { "read" }, places)
             }
             None => Wait::of(WaitKind::Inbound, 0),
         }

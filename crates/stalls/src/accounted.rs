@@ -114,7 +114,8 @@ impl Accounted {
             slow,
             slow_from_ns,
             running_ns,
-            usual: usual.filter(|(_, ordinary)| ordinary.count > 0),
+            // With a lower limit it is not those about the median that are left.
+            usual: usual.filter(|(usual_ns, of)| of.count > 0 && slow_from_ns > *usual_ns),
             span: (watched.0.max(analyser.pieces.from_ns), watched.1),
         })
     }

@@ -142,6 +142,7 @@ fn way<'a>(pieces: &'a Pieces, replies: &'a [Reply], request: &Answered) -> Way<
     let mut way = Way {
         pieces,
         replies,
+        receiver: request.receiver,
         until_ns: request.end_ns,
         steps: Vec::new(),
         waited_for: Vec::new(),
@@ -160,21 +161,10 @@ fn way<'a>(pieces: &'a Pieces, replies: &'a [Reply], request: &Answered) -> Way<
     way
 }
 
-/// The thread waited for what others bring, and was at no request. One that sleeps is at the one that it has.
-fn is_rest(piece: &Piece) -> bool {
-    label_of(piece) == Label::Idle
-}
-
-fn label_of(piece: &Piece) -> Label {
-    match (piece.label, piece.waited_for) {
-        (Label::Idle, WaitKind::Sleep) => Label::Held(Cause::Sleep),
-        (label, _) => label,
-    }
-}
-
 struct Way<'a> {
     pieces: &'a Pieces,
     replies: &'a [Reply],
+    receiver: Tid,
     /// When the request was answered.
     until_ns: u64,
     steps: Vec<Step>,
@@ -193,11 +183,24 @@ impl<'a> Way<'a> {
         &of[..of.partition_point(|piece| piece.start_ns < t_ns)]
     }
 
+    /// The one that has the request and sleeps is at it; what others sleep has nothing to do with it.
+    fn label_of(&self, tid: Tid, piece: &Piece) -> Label {
+        match (piece.label, piece.waited_for) {
+            (Label::Idle, WaitKind::Sleep) if tid == self.receiver => Label::Held(Cause::Sleep),
+            (label, _) => label,
+        }
+    }
+
+    /// The thread waited for what others bring, and was at no request.
+    fn is_rest(&self, tid: Tid, piece: &Piece) -> bool {
+        self.label_of(tid, piece) == Label::Idle
+    }
+
     /// When the thread left the idle wait that came last before then, or `floor_ns`, where that was before.
     fn turn_began(&self, tid: Tid, floor_ns: u64, t_ns: u64) -> u64 {
         let later = self.before(tid, t_ns).iter().rev();
         let mut later = later.take_while(|piece| piece.end_ns > floor_ns);
-        let idle = later.find(|piece| is_rest(piece));
+        let idle = later.find(|piece| self.is_rest(tid, piece));
         idle.map_or(floor_ns, |piece| piece.end_ns.min(t_ns))
     }
 
@@ -206,7 +209,7 @@ impl<'a> Way<'a> {
         let of = self.of(tid);
         let after = of.partition_point(|piece| piece.end_ns <= t_ns);
         let mut next = of[after..].iter().take(STEPS_MAX);
-        let idle = next.find(|piece| is_rest(piece));
+        let idle = next.find(|piece| self.is_rest(tid, piece));
         idle.map_or(u64::MAX, |piece| piece.start_ns.max(t_ns))
     }
 
@@ -232,7 +235,7 @@ impl<'a> Way<'a> {
     /// From the arrival to where the thread took it up.
     fn before_taken(&mut self, tid: Tid, start_ns: u64, end_ns: u64) {
         if let Some(wait) = self.with_another_client(tid, start_ns, end_ns) {
-            return self.not_taken(tid, &wait, start_ns, end_ns);
+            return self.lies(tid, &wait, start_ns, end_ns);
         }
         let idle = |way: &mut Way, piece: &Piece, from_ns: u64, to_ns: u64| {
             let is_long = to_ns.saturating_sub(from_ns) >= UNTAKEN_LEAST_NS;
@@ -251,7 +254,11 @@ impl<'a> Way<'a> {
     /// For most of the span the thread waited for the next request of one client, and this one is another's: the
     /// longest such wait.
     fn with_another_client(&self, tid: Tid, start_ns: u64, end_ns: u64) -> Option<Piece> {
-        let span_ns = end_ns.saturating_sub(start_ns);
+        // A goroutine has one connection, and the runtime the rest.
+        let span_ns = match tid < GOROUTINES {
+            true => end_ns.saturating_sub(start_ns),
+            false => 0,
+        };
         let pieces = self.before(tid, end_ns).iter().rev();
         let pieces = pieces
             .take(STEPS_MAX)
@@ -275,6 +282,10 @@ impl<'a> Way<'a> {
         if self.reply_at(end_ns, latest_ns, start_ns).is_some() {
             return self.for_replies(tid, (start_ns, end_ns), latest_ns);
         }
+        self.lies(tid, wait, start_ns, end_ns);
+    }
+
+    fn lies(&mut self, tid: Tid, wait: &Piece, start_ns: u64, end_ns: u64) {
         let untaken = Untaken {
             tid,
             start_ns,
@@ -319,7 +330,7 @@ impl<'a> Way<'a> {
             let upper = piece.end_ns.clamp(start_ns, t_ns);
             self.step(None, Went::Unseen, upper, t_ns);
             let from = piece.start_ns.clamp(start_ns, upper);
-            match label_of(piece) {
+            match self.label_of(tid, piece) {
                 Label::Idle => idle(self, piece, from, upper),
                 label => self.step(Some(tid), Went::Thread(label), from, upper),
             }
@@ -331,7 +342,8 @@ impl<'a> Way<'a> {
     /// The span in which the request was neither in its receiver's first turn nor in its sender's last.
     fn elsewhere(&mut self, request: &Answered, start_ns: u64, end_ns: u64) {
         let idle = self.before(request.sender, end_ns).last();
-        let idle = idle.filter(|piece| is_rest(piece) && piece.end_ns >= end_ns);
+        let idle =
+            idle.filter(|piece| self.is_rest(request.sender, piece) && piece.end_ns >= end_ns);
         let woke = idle.and_then(|piece| piece.by);
         let busy = |tid: &Tid| self.is_busy_before(*tid, end_ns) && *tid != request.sender;
         let with = woke.filter(busy);
@@ -392,7 +404,9 @@ impl<'a> Way<'a> {
 
     fn is_busy_before(&self, tid: Tid, t_ns: u64) -> bool {
         let last = self.before(tid, t_ns).last();
-        last.is_some_and(|piece| !is_rest(piece) && piece.end_ns.saturating_add(SKEW_NS) >= t_ns)
+        last.is_some_and(|piece| {
+            !self.is_rest(tid, piece) && piece.end_ns.saturating_add(SKEW_NS) >= t_ns
+        })
     }
 
     /// From `tid` at its end back to the thread that began its turn, and so on to where the request was handed over.
@@ -402,7 +416,7 @@ impl<'a> Way<'a> {
             let began_ns = self.turn_began(tid, start_ns, t_ns);
             self.own(tid, began_ns, t_ns);
             let idle = self.before(tid, began_ns).last();
-            let idle = idle.filter(|piece| is_rest(piece));
+            let idle = idle.filter(|piece| self.is_rest(tid, piece));
             let by = idle.and_then(|piece| piece.by);
             let next = by.filter(|by| *by != tid && self.is_busy_before(*by, began_ns));
             let Some(next) = next.filter(|_| began_ns < t_ns) else {
@@ -436,7 +450,7 @@ impl<'a> Way<'a> {
                 if asked > PIECES_ASKED_MAX {
                     return None;
                 }
-                match label_of(piece) {
+                match piece.label {
                     Label::Idle => was_handed |= [Some(receiver), Some(sender)].contains(&piece.by),
                     _ => busy_ns = busy_ns.saturating_add(piece.within(start_ns, end_ns)),
                 }

@@ -57,6 +57,8 @@ pub fn join_locks(stalls: &[&Stall], groups: &Groups) -> Joined {
         let total: u64 = filled.values().sum();
         let stack = waiters.get(&lock).copied();
         let site = stack.zip(most_of_a_group(&filled, groups));
+        // Waits without an address are for different things.
+        let site = site.filter(|_| lock != 0);
         let site: Option<Site> = site.map(|(stack, (group, kind))| (stack, group, kind));
         let there = site.and_then(|site| of_site.get(&site).copied());
         let most = filled.into_iter().max_by_key(|(leaf, ns)| (*ns, *leaf));
@@ -66,12 +68,15 @@ pub fn join_locks(stalls: &[&Stall], groups: &Groups) -> Joined {
                 // and while the thread did something else, is its shadow.
                 let first = *of_thread.entry(leaf.0).or_insert((lock, total));
                 let shadow = total * SHADOW <= first.1;
-                let own = if shadow { first.0 } else { lock };
+                let of_first = || of_lock.get(&first.0).copied().unwrap_or(first.0);
+                let own = if shadow { of_first() } else { lock };
                 *of_leaf.entry(leaf).or_insert(there.unwrap_or(own))
             }
             None => there.unwrap_or(lock),
         };
-        of_site.extend(site.map(|site| (site, to)));
+        if let Some(site) = site {
+            of_site.entry(site).or_insert(to);
+        }
         of_lock.insert(lock, to);
     }
     Joined { of_lock, of_leaf }
@@ -151,5 +156,22 @@ mod tests {
         let locks: Vec<u64> = stalls.iter().map(|stall| joined.of(stall)).collect();
         assert_eq!(locks[..6], [locks[0]; 6], "{locks:?}");
         assert_ne!(locks[6], locks[0], "another place");
+        // What is little beside a thread's first lock goes where that one went.
+        let mut little = stall(4, 8, 43);
+        little.ns = 1;
+        little.leaf = Leaf::of(8, LeafKind::Wait(WaitKind::Disk));
+        let more = [
+            stall(1, 2, 40),
+            stall(1, 3, 40),
+            stall(5, 8, 40),
+            little,
+            stall(0, 2, 40),
+        ];
+        groups.set(8, 7);
+        let more: Vec<&Stall> = more.iter().collect();
+        let joined = join_locks(&more, &groups);
+        let locks: Vec<u64> = more.iter().map(|stall| joined.of(stall)).collect();
+        assert_eq!(locks[..4], [1; 4], "{locks:?}");
+        assert_eq!(locks[4], 0, "no address, no place");
     }
 }

@@ -12,6 +12,7 @@ use crate::cause::Cause;
 use crate::event::{StackId, TextId, Tid, WaitKind};
 use crate::finding::{Finding, Link};
 use crate::hot::hottest;
+use crate::recurrence::joined;
 use crate::walk::LeafKind;
 
 /// A finding with its numbers turned into names. Times in nanoseconds.
@@ -250,14 +251,22 @@ fn culprit(finding: &Finding, names: &impl Names, ran_instead: &[(String, u64)])
     }
 }
 
-/// A collection that the program itself asked for: the waiter that did is to blame, and not the collector.
+/// Of the time in which collections made others wait, the part that a waiter was in that asked for them.
+const ASKED_FOR: u64 = 2;
+
+/// Collections most of which the program itself asked for: the waiter that did is to blame, and not the collector.
 fn asked_to_collect(finding: &Finding, names: &impl Names, stack: &Stack) -> Option<NamedCulprit> {
     let culprit = &finding.culprit;
     if culprit.kind != LeafKind::OnCpu || !stack.collects_garbage() {
         return None;
     }
-    let mut waiters = finding.waiters.iter().map(|(id, _)| names.stack(*id));
-    let asked = waiters.find(|waiter| waiter.asks_for_collection())?;
+    let spans = finding.members.iter().map(|of| (of.start_ns, of.end_ns));
+    let spans = joined(spans, 0).into_iter();
+    let all_ns: u64 = spans.map(|(start_ns, end_ns)| end_ns - start_ns).sum();
+    let waiters = finding.waiters.iter();
+    let mut waiters = waiters.map(|(id, ns)| (names.stack(*id), *ns));
+    let (asked, _) =
+        waiters.find(|(waiter, ns)| waiter.asks_for_collection() && ns * ASKED_FOR >= all_ns)?;
     let function = asked.own_function().map(str::to_owned);
     Some(NamedCulprit {
         thread: thread(names, culprit.tid),

@@ -55,7 +55,8 @@ pub fn is_no_shortage(finding: &Finding, share: Option<f64>) -> bool {
 /// A part of the slow requests' time that is none.
 const NOTHING: f64 = 0.01;
 
-/// A thread computes, and no slow request was with it: `share` of their time it ran for them. A JIT compiler is one.
+/// A thread of a runtime's computes, and no slow request was with it: `share` of their time it ran for them. Of the
+/// program's own threads that is not said: their requests may be ones that are not seen.
 pub fn is_background_work(finding: &Finding, share: Option<f64>) -> bool {
     finding.cause == Cause::OnCpu && share.is_some_and(|share| share < NOTHING)
 }

@@ -67,18 +67,18 @@ pub fn summary(
     text
 }
 
-/// Slow requests without a row are said at once: "no stalls" alone would deny them. Where all are, none is slower than
-/// the others.
+/// Slow requests without a row are said at once: "no stalls" alone would deny them. Where all are slow, none is slower
+/// than the others.
 fn unexplained(requests: &Requests) -> String {
     let usual = requests.usual.as_ref();
-    if let Some(usual) = usual.filter(|usual| usual.median_ns >= ON_CPU_LEAST_NS) {
-        return format!("{}\n", usual.sentence());
-    }
+    let usual = usual.filter(|usual| usual.median_ns >= ON_CPU_LEAST_NS);
     let usual_ns = requests.slow_from_ns / TIMES_MEDIAN;
     let least_ns = usual_ns.saturating_mul(ON_CPU_TIMES).max(ON_CPU_LEAST_NS);
     let is_slow = |slow: &&Slow| slow.ns >= least_ns;
     match requests.slow.iter().filter(is_slow).count() {
-        count if count < UNEXPLAINED_MIN => String::new(),
+        count if count < UNEXPLAINED_MIN => {
+            usual.map_or(String::new(), |usual| format!("{}\n", usual.sentence()))
+        }
         count => format!(
             "But {count} requests took {} or more. Below is where their time went.\n",
             nanoseconds(least_ns as f64)
@@ -361,10 +361,18 @@ mod tests {
         let text = summary(&[], "ebpf", &SelfChecks::default(), Some(&requests), 80);
         assert!(!text.contains("But"), "{text}");
         let usual = Usual::of(60_000_000, 9, [("lock", 400)].into_iter());
-        let requests = Requests {
+        let mut requests = Requests {
+            slow: [5_000, 4_000, 3_000].map(slow).into(),
+            slow_from_ns: 180_000_000,
             usual: Some(usual),
             ..Requests::default()
         };
+        let text = summary(&[], "ebpf", &SelfChecks::default(), Some(&requests), 80);
+        assert!(
+            text.contains("But 3 requests took 600 ms or more"),
+            "{text}"
+        );
+        requests.slow.clear();
         let text = summary(&[], "ebpf", &SelfChecks::default(), Some(&requests), 80);
         assert!(
             text.contains("An ordinary request took 60.0 ms: lock 100 %."),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::culprit::Culprit;
+use crate::finding::Member;
 use crate::walk::Hop;
 use sched::places::Frame;
 
@@ -52,8 +53,14 @@ fn fake() -> Fake {
     };
     let collector = of(vec![frame("VM_GenCollectFull::doit()", "libjvm.so")]);
     let asks = of(vec![
-        frame("VMThread::execute", "libjvm.so"),
-        frame("java.lang.Runtime.gc", "java"),
+        Frame {
+            interpreter: true,
+            ..frame("VMThread::execute", "libjvm.so")
+        },
+        Frame {
+            borrowed: true,
+            ..frame("java.lang.Runtime.gc", "java")
+        },
         frame("shop.Billing.close", "java"),
     ]);
     Fake {
@@ -159,10 +166,23 @@ fn who_asks_for_a_collection_is_to_blame_for_it() {
     of_collector.culprit.stack = 2;
     of_collector.culprit.activity = 0;
     of_collector.waiters = vec![(1, 5_000)];
+    let member = |tid| Member {
+        tid,
+        start_ns: 100,
+        end_ns: 5_100,
+        cause: Cause::Lock,
+        culprit: 7,
+        on_cpu: false,
+    };
+    of_collector.members = vec![member(8), member(9)];
     let row = named(&of_collector, &fake(), &[]);
     assert_eq!(row.culprit.activity, "garbage collection");
     of_collector.waiters.push((3, 1_000));
     let row = named(&of_collector, &fake(), &[]);
+    assert_eq!(row.culprit.activity, "garbage collection", "asked once");
+    of_collector.waiters[1].1 = 4_000;
+    let row = named(&of_collector, &fake(), &[]);
+    assert_eq!(row.culprit.function.as_deref(), Some("shop.Billing.close"));
     assert!(row.culprit.activity.ends_with("asked for by System.gc()"));
     assert_eq!(row.culprit.stack[1], "java.lang.Runtime.gc");
 }

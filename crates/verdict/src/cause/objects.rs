@@ -53,8 +53,8 @@ pub fn refined(case: &Case, first: CauseVerdict) -> CauseVerdict {
         return before_rss(case, first, finding);
     }
     // Each thread costs the JVM memory of its own, beside the stack.
-    let is_native = matches!(first.cause, Cause::Leak | Cause::Filling);
-    let of_threads = finding.by_task && is_native && !names_a_site(case, &first);
+    let is_jvms = case.sites.first().is_some_and(|site| is_jvms(&site.frames));
+    let of_threads = finding.by_task && is_jvms && first.cause == Cause::Filling;
     if finding.bytes < MOST * all && !is_known && !of_threads {
         return beside(first, "beside it ", &finding);
     }
@@ -253,15 +253,16 @@ fn grown_bytes(case: &Case) -> f64 {
     }
 }
 
+fn is_jvms(frames: &[Frame]) -> bool {
+    let inner = frames.first().is_some_and(|frame| is_jvm(&frame.module));
+    inner && frames.iter().all(|frame| frame.module != JAVA_MODULE)
+}
+
 /// Whether a verdict already names a function of native code with some confidence. What the JVM allocates, and no
 /// method of Java asked for, is its own memory (the compiler's, the descriptions of classes): it names nothing of the
 /// program.
 fn names_a_site(case: &Case, first: &CauseVerdict) -> bool {
     let is_native = matches!(first.cause, Cause::Leak | Cause::Filling);
-    let is_jvms = |frames: &[Frame]| {
-        let inner = frames.first().is_some_and(|frame| is_jvm(&frame.module));
-        inner && frames.iter().all(|frame| frame.module != JAVA_MODULE)
-    };
     let site = case.sites.first().filter(|site| !is_jvms(&site.frames));
     is_native && site.is_some() && !first.undecided && first.confidence > 0.6
 }

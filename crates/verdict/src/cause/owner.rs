@@ -6,7 +6,7 @@ use memory::rank::Site;
 use symbols::frame::Frame;
 
 /// Parts of function names that only one owner's code has.
-const RUNTIME_MARKS: [(&str, Runtime); 13] = [
+const RUNTIME_MARKS: [(&str, Runtime); 9] = [
     ("PyObject_Arena", Runtime::Python),
     ("_PyMem_Arena", Runtime::Python),
     ("PyObject_Malloc", Runtime::Python),
@@ -16,6 +16,10 @@ const RUNTIME_MARKS: [(&str, Runtime); 13] = [
     ("runtime.", Runtime::Go),
     ("v8::", Runtime::Node),
     ("node::", Runtime::Node),
+];
+
+/// What such names begin with: other names may have these parts.
+const RUNTIME_STARTS: [(&str, Runtime); 4] = [
     ("_emalloc", Runtime::Php),
     ("_erealloc", Runtime::Php),
     ("zend_mm_", Runtime::Php),
@@ -83,7 +87,11 @@ fn by_frames(raw: &[Frame]) -> Option<Owner> {
         if let Some((_, allocator)) = allocator {
             return Some(Owner::Linked((*allocator).to_owned()));
         }
-        if let Some((_, runtime)) = RUNTIME_MARKS.iter().find(|(mark, _)| name.contains(mark)) {
+        let mut marks = RUNTIME_MARKS.iter();
+        let mut starts = RUNTIME_STARTS.iter();
+        let found = marks.find(|(mark, _)| name.contains(mark));
+        let found = found.or_else(|| starts.find(|(start, _)| name.starts_with(start)));
+        if let Some((_, runtime)) = found {
             return Some(Owner::Runtime(*runtime));
         }
     }
@@ -122,6 +130,14 @@ mod tests {
         assert_eq!(
             told(&["mmap", "new_arena", "_PyObject_Malloc"]),
             Owner::Runtime(Runtime::Python)
+        );
+        assert_eq!(
+            told(&["mmap", "zend_mm_chunk_alloc", "_emalloc_320"]),
+            Owner::Runtime(Runtime::Php)
+        );
+        assert_eq!(
+            told(&["mmap", "load_certs_from_dir", "my_emalloc"]),
+            Owner::Program
         );
         assert_eq!(told(&["mmap", "open_window", "main"]), Owner::Program);
         let go = MemoryManagers {

@@ -255,3 +255,22 @@ pub fn each_word(
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_compiler_made_holds_nothing_of_the_programs() {
+        let of = |name: &str| group_of(name);
+        for made in [
+            "shop..typeAssert.5",
+            "shop..interfaceSwitch.0",
+            "type:.eq.shop.Order",
+        ] {
+            assert!(of(made) == Group::Runtime, "{made}");
+        }
+        assert!(of("shop.orders") == Group::Program);
+        assert!(of("net/http.DefaultTransport") == Group::Standard);
+    }
+}
