@@ -45,8 +45,8 @@ fn a_pipe_is_read_for_work_and_never_written_to_for_it() {
     let path = folder.path().join("orders");
     let mode = rustix::fs::Mode::RWXU;
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-    let both = std::fs::File::options();
-    let named = both.clone().read(true).write(true).open(path).unwrap();
+    let mut both = std::fs::File::options();
+    let named = both.read(true).write(true).open(path).unwrap();
     let mut places = Places::new(std::process::id());
     let mut waits = Waits::of(std::process::id());
     let mut kind = |number, fd: i32| {

@@ -1,6 +1,6 @@
 //! The requests of a watch, wherever they are known from, and what the slow ones' time went to.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use super::analyser::Analyser;
 use super::answered::{Answered, Slow};
@@ -51,8 +51,6 @@ pub struct Accounted {
     pub all: Vec<Request>,
     pub slow: Vec<Attributed>,
     pub slow_from_ns: u64,
-    /// Of the slow ones on its connections, for how long each thread was on a CPU for them, nanoseconds.
-    pub running_ns: BTreeMap<Tid, u64>,
     /// The median, and what the time of those goes to that are not slow: on its connections alone.
     pub usual: Option<(u64, Ordinary)>,
     /// In which what threads were in is known.
@@ -79,7 +77,6 @@ impl Accounted {
             unseen_share: 0.0,
             slow: attribute(&analyser.pieces, &all, slow_from_ns, watched),
             slow_from_ns,
-            running_ns: BTreeMap::new(),
             usual: None,
             span: (watched.0.max(analyser.pieces.from_ns), watched.1),
             all,
@@ -100,7 +97,6 @@ impl Accounted {
         let usual = connections.usual_ns().zip(Some(ordinary));
         let left_out = unseen.uncounted.saturating_add(connections.left_out);
         let slow = connections.slow(slow_from_ns, watched.0);
-        let running_ns = running_ns(slow);
         let slow: Vec<Attributed> = slow.iter().map(Slow::attributed).collect();
         let all = with_threads(&connections.all, &slow);
         let count = inside(&all, watched).count();
@@ -113,7 +109,6 @@ impl Accounted {
             all,
             slow,
             slow_from_ns,
-            running_ns,
             // With a lower limit it is not those about the median that are left.
             usual: usual.filter(|(usual_ns, of)| of.count > 0 && slow_from_ns > *usual_ns),
             span: (watched.0.max(analyser.pieces.from_ns), watched.1),
@@ -123,21 +118,6 @@ impl Accounted {
     /// Of the time that slow requests on its connections were with threads, the share that these were in this; `None`
     /// with few, or where most of their time was not with a thread.
     pub fn share_of(&self, cause: Cause) -> Option<f64> {
-        let in_it = |slow: &Attributed| -> u64 {
-            let label = Went::Thread(Label::Held(cause));
-            slow.ns.get(&label).copied().unwrap_or(0)
-        };
-        Some(self.slow.iter().map(in_it).sum::<u64>() as f64 / self.with_threads_ns()?)
-    }
-
-    /// The share that these threads were on a CPU for them.
-    pub fn share_running(&self, threads: &BTreeSet<Tid>) -> Option<f64> {
-        let theirs = threads.iter().filter_map(|tid| self.running_ns.get(tid));
-        Some(theirs.sum::<u64>() as f64 / self.with_threads_ns()?)
-    }
-
-    /// Nanoseconds.
-    fn with_threads_ns(&self) -> Option<f64> {
         let sum = |counts: &dyn Fn(Went) -> bool| -> f64 {
             let all = self.slow.iter().flat_map(|slow| &slow.ns);
             all.filter(|(went, _)| counts(**went))
@@ -146,19 +126,10 @@ impl Accounted {
         };
         let all = sum(&|_| true);
         let known = sum(&|went| matches!(went, Went::Thread(_)));
+        let of = sum(&|went| went == Went::Thread(Label::Held(cause)));
         let enough = self.slow.len() >= SLOW_MIN && self.source == Source::Connections;
-        (enough && known > 0.0 && known * 2.0 >= all).then_some(known)
+        (enough && known > 0.0 && known * 2.0 >= all).then(|| of / known)
     }
-}
-
-fn running_ns(slow: &[Slow]) -> BTreeMap<Tid, u64> {
-    let mut of: BTreeMap<Tid, u64> = BTreeMap::new();
-    for ((tid, went), ns) in slow.iter().flat_map(|slow| &slow.ns) {
-        if let (Some(tid), Went::Thread(Label::OnCpu)) = (tid, went) {
-            *of.entry(*tid).or_default() += ns;
-        }
-    }
-    of
 }
 
 fn inside(all: &[Request], watched: (u64, u64)) -> impl Iterator<Item = &Request> {

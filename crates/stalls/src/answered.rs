@@ -20,6 +20,7 @@ use super::cause::Cause;
 use super::event::{GOROUTINES, Tid, WaitKind};
 use super::pieces::{Label, Piece, Pieces};
 use super::request::{Attributed, Request, Went};
+use super::untaken::Untaken;
 pub use sched::requests::{Answered, Reply};
 
 /// Stretches of one request that are asked for.
@@ -65,31 +66,6 @@ pub struct Slow {
     pub replies: Vec<(Tid, Reply)>,
     /// When it had arrived, and the thread that took it up later was in an idle wait.
     pub untaken: Vec<Untaken>,
-}
-
-/// A wait of the receiver's that cannot have been for requests, for one was there: a loop within a loop, which waits
-/// for another descriptor, or a goroutine that the runtime did not run.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Untaken {
-    pub tid: Tid,
-    pub start_ns: u64,
-    pub end_ns: u64,
-    pub wait: Piece,
-    /// The goroutine that was on a CPU for most of it.
-    pub runner: Option<Tid>,
-}
-
-impl Untaken {
-    pub fn ns(&self) -> u64 {
-        self.end_ns.saturating_sub(self.start_ns)
-    }
-
-    pub fn cause(&self) -> Cause {
-        match self.tid >= GOROUTINES {
-            true => Cause::Runtime,
-            false => Cause::Network,
-        }
-    }
 }
 
 impl Slow {

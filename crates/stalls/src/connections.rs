@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::answered::{Answered, Reply, Slow, Untaken};
+use super::answered::{Answered, Reply, Slow};
 use super::busy::Busy;
 use super::cause::{Cause, Leaf};
 use super::event::{Tid, WaitKind};
@@ -14,6 +14,7 @@ use super::pieces::{Label, Pieces};
 use super::request::{EXAMINED_MAX, TIMES_MEDIAN, Went};
 use super::stalled::{Stall, long_turn};
 use super::timeline::Timelines;
+use super::untaken::Untaken;
 use super::walk::LeafKind;
 
 /// Requests kept, 40 bytes each.

@@ -1,4 +1,4 @@
-//! Which locks are one cause: those that one thread's one doing made all wait, and those of one place in the program.
+//! Which locks are one cause: those that one thread held up at one thing, and those of one place in the program.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use super::group::{GroupId, Groups};
 use super::stalled::Stall;
 use super::walk::LeafKind;
 
-/// Locks that one thread's one doing made all wait are one cause.
+/// Locks that one thread held up at one thing are one cause.
 pub struct Joined {
     of_lock: HashMap<u64, u64>,
     of_leaf: HashMap<(Tid, LeafKind), u64>,

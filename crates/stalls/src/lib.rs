@@ -42,4 +42,5 @@ pub mod thread;
 pub mod timeline;
 pub mod tokens;
 pub mod turns;
+pub mod untaken;
 pub mod walk;

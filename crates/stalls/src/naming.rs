@@ -329,7 +329,7 @@ fn activity(
         (LeafKind::OnCpu, Some(function)) => format!("on CPU in {function}"),
         (LeafKind::OnCpu, None) => "on CPU".to_string(),
         (LeafKind::Runnable, _) => "runnable".to_string(),
-        // See `answered::Untaken`.
+        // See `untaken::Untaken`.
         (LeafKind::Wait(WaitKind::Inbound | WaitKind::Outbound), _) if is_network => {
             "a wait for something else while requests lie there".to_string()
         }

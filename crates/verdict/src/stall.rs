@@ -52,15 +52,6 @@ pub fn is_no_shortage(finding: &Finding, share: Option<f64>) -> bool {
     finding.cause == Cause::CpuStarvation && share.is_some_and(|share| share < SHORTAGE_SHARE)
 }
 
-/// A part of the slow requests' time that is none.
-const NOTHING: f64 = 0.01;
-
-/// A thread of a runtime's computes, and no slow request was with it: `share` of their time it ran for them. Of the
-/// program's own threads that is not said: their requests may be ones that are not seen.
-pub fn is_background_work(finding: &Finding, share: Option<f64>) -> bool {
-    finding.cause == Cause::OnCpu && share.is_some_and(|share| share < NOTHING)
-}
-
 /// Those worth a row. Beside the first, what has little of its time and only short stalls is its shadow: the mutex that
 /// goes with a condition, a peer that was slow once.
 pub fn worth_a_row(findings: Vec<Finding>, watched_ns: u64, asked: bool) -> Vec<Finding> {
@@ -247,17 +238,5 @@ mod tests {
             assert_eq!(is_worth_a_row(&finding, watched, false), row, "{finding:?}");
             assert!(is_worth_a_row(&finding, watched, true));
         }
-    }
-
-    #[test]
-    fn work_that_no_slow_request_was_with_is_nobodys_stall() {
-        let turns = finding(Cause::OnCpu, 5, 400, 900);
-        assert!(is_background_work(&turns, Some(0.002)));
-        assert!(!is_background_work(&turns, Some(0.3)));
-        assert!(!is_background_work(&turns, None), "requests were not seen");
-        assert!(!is_background_work(
-            &finding(Cause::Lock, 5, 400, 900),
-            Some(0.0)
-        ));
     }
 }

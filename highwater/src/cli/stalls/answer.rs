@@ -11,9 +11,9 @@ use report::visible::visible_lines;
 use sched::recording::{Closing, Facts};
 use stalls::analyser::Analyser;
 use stalls::cause::Cause;
-use stalls::finding::{Finding, summarise};
+use stalls::finding::summarise;
 use stalls::naming::{NamedFinding, Names, named};
-use verdict::stall::{is_background_work, is_no_shortage, worth_a_row};
+use verdict::stall::{is_no_shortage, worth_a_row};
 
 pub struct Answer {
     words: String,
@@ -53,11 +53,7 @@ impl Answer {
             let share = slow
                 .as_ref()
                 .and_then(|slow| slow.share_of(Cause::CpuStarvation));
-            findings.retain(|finding| {
-                let running = slow.as_ref().filter(|_| is_a_runtimes_own(finding, names));
-                let running = running.and_then(|slow| slow.share_running(&finding.threads));
-                !is_no_shortage(finding, share) && !is_background_work(finding, running)
-            });
+            findings.retain(|finding| !is_no_shortage(finding, share));
         }
         let rows: Vec<NamedFinding> = findings
             .iter()
@@ -97,14 +93,6 @@ impl Answer {
         conclude::print(&self.words)?;
         self.written
     }
-}
-
-/// The culprit is in no function of the program, wherever it was sampled: a JIT compiler.
-fn is_a_runtimes_own(finding: &Finding, names: &impl Names) -> bool {
-    let culprit = &finding.culprit;
-    let samples = culprit.samples.iter().map(|(stack, _)| *stack);
-    let mut seen = samples.chain([culprit.stack]).filter(|stack| *stack != 0);
-    seen.all(|stack| names.stack(stack).own_function().is_none())
 }
 
 /// What the watch cost, as it was written down; none in a recording that was cut off.

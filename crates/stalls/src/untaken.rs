@@ -1,0 +1,30 @@
+//! Waits in which a request lay in its socket, though the thread that took it up later was free.
+
+use super::cause::Cause;
+use super::event::{GOROUTINES, Tid};
+use super::pieces::Piece;
+
+/// A wait of the receiver's that cannot have been for requests, for one was there: a loop within a loop, which waits
+/// for another descriptor, a wait for another client alone, or a goroutine that the runtime did not run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Untaken {
+    pub tid: Tid,
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub wait: Piece,
+    /// The goroutine that was on a CPU for most of it.
+    pub runner: Option<Tid>,
+}
+
+impl Untaken {
+    pub fn ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    pub fn cause(&self) -> Cause {
+        match self.tid >= GOROUTINES {
+            true => Cause::Runtime,
+            false => Cause::Network,
+        }
+    }
+}
