@@ -14,6 +14,7 @@
  * deeper in the stack drops it.
  */
 #include "bpf.h"
+#include "cgo.h"
 #include "python.h"
 
 enum role {
@@ -77,7 +78,7 @@ struct call {
 	u64 return_address, sp, bytes, mean, place, function;
 };
 
-enum kind { GIVEN = 1, TAKEN = 2 };
+enum kind { GIVEN = 1, TAKEN = 2, GIVEN_BY_GO = 3 };
 
 struct taken {
 	u64 at_ns;
@@ -102,6 +103,12 @@ struct given_by_python {
 	struct python_frame frames[PYTHON_FRAMES];
 };
 
+/* Of a Go program that calls C. */
+struct given_by_go {
+	struct given given;
+	struct go_stack go;
+};
+
 MAP(cpus, PERCPU_ARRAY, u32, struct cpu, 1);
 /* -ln(u) of evenly spread u, in units of 2^-DRAW_BITS. */
 MAP(draws, ARRAY, u32, u64, DRAWS);
@@ -119,6 +126,7 @@ union record {
 	struct taken taken;
 	struct given given;
 	struct given_by_python by_python;
+	struct given_by_go by_go;
 };
 RING(ring, union record);
 
@@ -277,6 +285,15 @@ static always_inline void copy_stack(struct given *given)
 		given->copied = 0;
 }
 
+static always_inline struct given *reserve_given(void)
+{
+	if (PYTHON(IS_PYTHON))
+		return ring_reserve(&ring, sizeof(struct given_by_python), 0);
+	if (CGO(IS_CGO))
+		return ring_reserve(&ring, sizeof(struct given_by_go), 0);
+	return ring_reserve(&ring, sizeof(struct given), 0);
+}
+
 /* A sampled call has given a block. */
 static always_inline void given(struct registers *registers, u32 tid, const struct call *call, u64 block)
 {
@@ -284,10 +301,8 @@ static always_inline void given(struct registers *registers, u32 tid, const stru
 		count(&lost);
 		return;
 	}
-	struct given_by_python *by_python =
-		ring_reserve(&ring, PYTHON(IS_PYTHON) ? sizeof(*by_python) : sizeof(by_python->given), 0);
-	struct given *given = &by_python->given;
-	if (!by_python) {
+	struct given *given = reserve_given();
+	if (!given) {
 		map_delete(&live, &block);
 		count(&lost);
 		return;
@@ -305,7 +320,11 @@ static always_inline void given(struct registers *registers, u32 tid, const stru
 	given->sp = registers->sp + (CONSTANT(RETURNS_BY_STACK) ? 8 : 0);
 	copy_stack(given);
 	if (PYTHON(IS_PYTHON))
-		python_walk(by_python->frames);
+		python_walk(((struct given_by_python *)given)->frames);
+	else if (CGO(IS_CGO) && given->copied == GO_STACK_BYTES) {
+		given->kind = GIVEN_BY_GO;
+		go_walk(given->stack, given->sp, &((struct given_by_go *)given)->go);
+	}
 	ring_submit(given, NO_WAKEUP);
 }
 

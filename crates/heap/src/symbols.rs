@@ -18,6 +18,9 @@ use super::calls::Calls;
 use super::probe::{LoadedObject, python_number};
 use super::smaps::Area;
 use ::symbols::frame::{Frame, JAVA_MODULE, JAVASCRIPT_MODULE, PYTHON_MODULE};
+use ::symbols::golang::functions::Functions;
+use ::symbols::golang::is_glue;
+use ::symbols::golang::pclntab::Call;
 use ::symbols::managed::{ManagedNames, is_managed};
 use ::symbols::python::{self, functions::PythonFunctions};
 use ::symbols::v8::is_javascript;
@@ -67,6 +70,8 @@ pub struct Symbols {
     separate: HashMap<PathBuf, Option<Arc<Separate>>>,
     python: PythonFunctions,
     managed: ManagedNames,
+    /// Of a Go program, for code that no symbols name; looked for once.
+    go: Option<Option<Functions>>,
     /// Frames of Python that were named when their stacks were sampled.
     pub python_frames: Arc<Vec<Frame>>,
     /// Modules for which the lookup failed as a whole: stripped of everything, or out of reach.
@@ -101,6 +106,7 @@ impl Symbols {
             separate: HashMap::new(),
             python: PythonFunctions::default(),
             managed: ManagedNames::default(),
+            go: None,
             python_frames: Arc::default(),
             without_symbols: Vec::new(),
         }
@@ -167,6 +173,7 @@ impl Symbols {
             called = named.into.map(|into| at - into);
             frames.extend(named.frames);
         }
+        frames.retain(|frame| !frame.function.as_deref().is_some_and(is_glue));
         frames
     }
 
@@ -324,6 +331,9 @@ impl Symbols {
                 Err(_) => {}
             }
         }
+        if let Some(named) = self.in_go(area, offset, &module) {
+            return named;
+        }
         let is_full = self.without_symbols.len() >= WITHOUT_SYMBOLS_MAX;
         if !is_full && !self.without_symbols.contains(&module) {
             self.without_symbols.push(module.clone());
@@ -334,6 +344,29 @@ impl Symbols {
             ..Frame::default()
         };
         nameless.into()
+    }
+
+    /// By the tables that a Go program has instead.
+    fn in_go(&mut self, area: &Area, offset: u64, module: &str) -> Option<Named> {
+        let pid = u32::try_from(self.pid).ok()?;
+        let go = self
+            .go
+            .get_or_insert_with(|| Functions::of(pid).ok().flatten());
+        let address = area.start + (offset - area.offset);
+        let (calls, code) = go.as_ref()?.at(address)?;
+        let frame = |call: Call| Frame {
+            function: Some(call.name).filter(|name| !name.is_empty()),
+            file: call.file,
+            line: call.line,
+            module: module.to_owned(),
+            offset,
+            inlined: call.is_inlined,
+            left: false,
+        };
+        Some(Named {
+            frames: calls.into_iter().map(frame).collect(),
+            into: Some(address - code.start),
+        })
     }
 
     /// Where the mapped file may be read: through the process, or by its name here.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::blame::{Shared, frame_behind};
+use super::blame::{Shared, frame_behind, is_start};
 use super::libraries::behind_libraries;
 use super::sites::SiteGrowth;
 use super::wrappers::leading;
+use heap::symbols::evaluates;
 use symbols::frame::Frame;
 
 /// A site as it is reported.
@@ -79,10 +80,7 @@ impl Named<'_> {
     }
 
     fn name(&self, stack: u64, index: usize) -> String {
-        let frame = self.of(stack).get(index);
-        frame.map_or_else(String::new, |frame| {
-            format!("{} {}", frame_name(frame), frame.module)
-        })
+        self.of(stack).get(index).map_or_else(String::new, key_of)
     }
 }
 
@@ -113,6 +111,7 @@ fn blamed(growths: &[SiteGrowth], named: &Named) -> BTreeMap<String, String> {
 pub fn rank(growths: &[SiteGrowth], named: &Named, total_growth: f64) -> Vec<Site> {
     let blamed = blamed(growths, named);
     let mut by_name: BTreeMap<String, Vec<Placed>> = BTreeMap::new();
+    let mut wholes: Vec<Whole> = Vec::new();
     for growth in growths {
         let stack = growth.stack;
         let own = named.own(stack);
@@ -121,6 +120,10 @@ pub fn rank(growths: &[SiteGrowth], named: &Named, total_growth: f64) -> Vec<Sit
         });
         let at = caller.unwrap_or(own);
         let frames = named.of(stack);
+        wholes.push(Whole {
+            growth,
+            frames: frames.get(at..).unwrap_or_default(),
+        });
         let placed = Placed {
             growth: growth.clone(),
             frames: frames.get(at..).unwrap_or_default().to_vec(),
@@ -159,7 +162,73 @@ pub fn rank(growths: &[SiteGrowth], named: &Named, total_growth: f64) -> Vec<Sit
             .partial_cmp(&key(a))
             .unwrap_or(std::cmp::Ordering::Equal)
     });
+    let largest = sites.first().map_or(0.0, |site| site.share_of_growth);
+    if largest < SPREAD_SHARE {
+        sites.splice(0..0, below(&wholes, total_growth));
+    }
     sites
+}
+
+/// Where no site has so much of the growth, it is spread.
+const SPREAD_SHARE: f64 = 0.2;
+
+/// One stack from the frame on by which it is named.
+struct Whole<'a> {
+    growth: &'a SiteGrowth,
+    frames: &'a [Frame],
+}
+
+/// Of growth that is spread over many sites (what a parser builds is allocated all over it), the innermost function
+/// below which most of it is, where that grows for certain. Its stacks are those of sites that are listed too.
+fn below(wholes: &[Whole], total_growth: f64) -> Option<Site> {
+    let mut stacks_of: BTreeMap<String, Vec<(usize, usize)>> = BTreeMap::new();
+    for (number, whole) in wholes.iter().enumerate() {
+        // Of a function that calls itself the outermost call.
+        let by_name = whole
+            .frames
+            .iter()
+            .enumerate()
+            .filter(|(_, frame)| is_a_place(frame));
+        let by_name: BTreeMap<String, usize> =
+            by_name.map(|(at, frame)| (key_of(frame), at)).collect();
+        for (name, at) in by_name {
+            stacks_of.entry(name).or_default().push((number, at));
+        }
+    }
+    let sampled: f64 = wholes.iter().map(|whole| whole.growth.grown_bytes).sum();
+    let joined = |stacks: &Vec<(usize, usize)>| {
+        let placed = stacks.iter().map(|(number, at)| Placed {
+            growth: wholes[*number].growth.clone(),
+            frames: wholes[*number].frames[*at..].to_vec(),
+            through: Vec::new(),
+        });
+        join(placed.collect())
+    };
+    let depth = |stacks: &Vec<(usize, usize)>| stacks.iter().map(|(_, at)| at).sum::<usize>();
+    let mut spread: Vec<&Vec<(usize, usize)>> = stacks_of.values().collect();
+    spread.retain(|stacks| {
+        let grown = stacks
+            .iter()
+            .map(|(number, _)| wholes[*number].growth.grown_bytes);
+        stacks.len() > 1 && grown.sum::<f64>() >= CALLER_SHARE * sampled
+    });
+    spread.sort_by_key(|stacks| (stacks.len(), depth(stacks)));
+    let mut site = spread
+        .into_iter()
+        .map(joined)
+        .find(|site| site.growth.grows())?;
+    site.share_of_growth = site.growth.grown_bytes / total_growth.max(sampled);
+    Some(site)
+}
+
+/// It says more than that a thread, or an interpreter, runs.
+fn is_a_place(frame: &Frame) -> bool {
+    let name = frame.function.as_deref().unwrap_or_default();
+    !is_start(name) && name != "main" && !evaluates(frame)
+}
+
+fn key_of(frame: &Frame) -> String {
+    format!("{} {}", frame_name(frame), frame.module)
 }
 
 /// Takes from sites at which most comes and goes what they grew beyond what was counted, each by its variance: the
@@ -253,112 +322,4 @@ fn join(mut placed: Vec<Placed>) -> Site {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::sites::Outstanding;
-    use super::*;
-
-    fn grown(stack: u64, bytes: f64) -> SiteGrowth {
-        let now = Outstanding {
-            bytes,
-            variance: 1.0,
-            third: 0.0,
-            blocks: 1.0,
-            squares: 0.0,
-            samples: 50,
-        };
-        SiteGrowth {
-            stack,
-            now,
-            grown_bytes: bytes,
-            grown_error: bytes / 10.0,
-            ..SiteGrowth::default()
-        }
-    }
-
-    #[test]
-    fn stacks_of_one_function_are_one_site() {
-        let frame = |name: &str| Frame {
-            function: Some(name.into()),
-            ..Frame::default()
-        };
-        let frames = BTreeMap::from([
-            (1, vec![frame("malloc"), frame("leak"), frame("a")]),
-            (2, vec![frame("malloc"), frame("leak"), frame("b")]),
-            (3, vec![frame("malloc"), frame("other")]),
-        ]);
-        let growths = [grown(1, 30.0), grown(2, 60.0), grown(3, 10.0)];
-        let named = Named {
-            frames: Some(&frames),
-            ..Named::default()
-        };
-        let sites = rank(&growths, &named, 50.0);
-        assert_eq!(sites[0].name(), "leak");
-        assert_eq!(
-            sites[0].frames[1].function.as_deref(),
-            Some("b"),
-            "the larger one stands for it"
-        );
-        assert!((sites[0].share_of_growth - 0.9).abs() < 1e-9);
-        assert!((sites[1].share_of_growth - 0.1).abs() < 1e-9);
-    }
-
-    #[test]
-    fn the_caller_whose_blocks_stay_is_named_and_what_it_goes_through_said() {
-        let frame = |name: &str| Frame {
-            function: Some(name.into()),
-            ..Frame::default()
-        };
-        let stack =
-            |caller: &str| vec![frame("malloc"), frame("fern"), frame("reed"), frame(caller)];
-        let frames = BTreeMap::from([(1, stack("lantern")), (2, stack("candle"))]);
-        let addresses = |&(stack, addresses): &(u64, usize)| (stack, Shared { addresses, left: 0 });
-        let named = |shared: &[(u64, usize)]| Named {
-            frames: Some(&frames),
-            shared: shared.iter().map(addresses).collect(),
-        };
-        let growths = [grown(1, 60.0), grown(2, 0.0)];
-        let blamed = &rank(&growths, &named(&[(1, 3)]), 60.0)[0];
-        let through: Vec<String> = blamed.through.iter().map(frame_name).collect();
-        assert_eq!(
-            (blamed.name().as_str(), through.join(" ")),
-            ("lantern", "reed fern".into())
-        );
-        // Two callers whose blocks stay: the function itself.
-        let growths = [grown(1, 60.0), grown(2, 60.0)];
-        assert_eq!(
-            rank(&growths, &named(&[(1, 3), (2, 3)]), 120.0)[0].name(),
-            "fern"
-        );
-    }
-
-    #[test]
-    fn what_was_not_counted_is_taken_from_what_comes_and_goes() {
-        let mut cache = grown(1, 50.0);
-        cache.grown_error = 30.0;
-        (cache.allocated_bytes, cache.freed_bytes) = (1e3, 9e2);
-        let leak = grown(2, 40.0);
-        let frame = |name: &str| Frame {
-            function: Some(name.into()),
-            ..Frame::default()
-        };
-        let frames = BTreeMap::from([(1, vec![frame("fetch")]), (2, vec![frame("note")])]);
-        let named = Named {
-            frames: Some(&frames),
-            ..Named::default()
-        };
-        let sites = rank(&[cache, leak], &named, 30.0);
-        let grown = |stack| {
-            let site = sites.iter().find(|site| site.growth.stack == stack);
-            site.unwrap().growth.grown_bytes
-        };
-        assert!(grown(1) < 0.0 && grown(2) == 40.0, "{sites:?}");
-    }
-
-    #[test]
-    fn what_counters_say_beyond_chance_is_nobodys() {
-        let share =
-            |counted| rank(&[grown(1, 100.0)], &Named::default(), counted)[0].share_of_growth;
-        assert_eq!(share(120.0), 1.0, "two standard errors of 10");
-        assert_eq!(share(200.0), 0.5);
-    }
-}
+mod tests;

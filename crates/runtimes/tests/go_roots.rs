@@ -83,7 +83,9 @@ fn growth_is_in_the_root_that_grows() {
     {
         // A root may be new or gone: a collection moves `sync.allPools` to `sync.oldPools`.
         let before = first.roots.iter().find(|root| root.name == after.name);
-        let grown = after.bytes.saturating_sub(before.map_or(0, |root| root.bytes));
+        let grown = after
+            .bytes
+            .saturating_sub(before.map_or(0, |root| root.bytes));
         // The runtime takes some for itself meanwhile: of what the bank grew by, a twentieth at most.
         assert!(grown < 4000 * 2048 / 20, "{after:?} grew by {grown} B");
     }

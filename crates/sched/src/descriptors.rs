@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags};
 
+use super::file_locks::holder_of;
 use super::sockets::{Found, Sockets};
 
 /// A number may be closed and used anew, by a server of a connection for each request at once: what was read is
@@ -233,6 +234,19 @@ impl Descriptors {
             name: target.to_string(),
             one_client: false,
         }
+    }
+
+    /// Another process that has a lock of a file on this machine.
+    pub fn locked_by(&mut self, fd: i32) -> Option<String> {
+        if !self.is_on_this_machine(fd) {
+            return None;
+        }
+        let path = format!("/proc/{}/fd/{fd}", self.pid);
+        let file = rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok()?;
+        holder_of(
+            (file.stx_dev_major, file.stx_dev_minor, file.stx_ino),
+            self.pid,
+        )
     }
 
     /// A pipe with a name, a terminal: no file is read or written.

@@ -88,6 +88,9 @@ impl Waker {
     }
 }
 
+/// Objects from here on are no addresses: files that are locked, which have no owner word.
+pub const NO_ADDRESS: u64 = 1 << 63;
+
 /// What a thread waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
@@ -129,6 +132,11 @@ impl Wait {
             shared: false,
             one_client: false,
         }
+    }
+
+    /// For a lock of a file, which other processes may have.
+    pub fn is_of_a_file(&self) -> bool {
+        self.kind == WaitKind::Lock && self.object >= NO_ADDRESS
     }
 
     /// What is known after another sample: the newer word, except where it is silent.

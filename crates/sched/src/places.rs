@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::names::{Names, dependency};
+use super::function_names::dependency;
+use super::names::Names;
 use crate::event::{StackId, TextId};
 pub use crate::stack::{Frame, Stack};
 use crate::stack::{is_allocation, is_locking};
@@ -192,7 +193,7 @@ impl Places {
             let at = at.unwrap_or(frames.len());
             frames.splice(at..at, functions);
         }
-        if frames.iter().all(|frame| frame.name.starts_with("0x")) {
+        if frames.iter().all(Frame::is_nameless) {
             self.unresolved += 1;
         }
         self.named.push(id);

@@ -281,6 +281,12 @@ impl Stack {
 }
 
 impl Frame {
+    /// An address, or a place in a file: no symbols name it.
+    pub fn is_nameless(&self) -> bool {
+        let place = self.name.strip_prefix(&self.module);
+        place.is_some_and(|place| place.starts_with("0x") || place.starts_with("+0x"))
+    }
+
     fn is_python(&self) -> bool {
         self.module == PYTHON_MODULE
     }
@@ -355,7 +361,6 @@ impl Frame {
             "time.",
             "main_thread",
             "__",
-            "0x",
             "_start",
             "clone",
             "pthread_",
@@ -365,7 +370,12 @@ impl Frame {
         ];
         let library = LIBRARIES.iter().any(|name| self.module.starts_with(name));
         let runtime = RUNTIMES.iter().any(|name| self.name.starts_with(name));
-        !library && !runtime && !self.is_managed() && !self.borrowed && !is_allocation(&self.name)
+        !self.is_nameless()
+            && !library
+            && !runtime
+            && !self.is_managed()
+            && !self.borrowed
+            && !is_allocation(&self.name)
     }
 }
 

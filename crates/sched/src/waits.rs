@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::event::{Wait, WaitKind};
+use crate::event::{NO_ADDRESS, Wait, WaitKind};
 
 use super::descriptors::{Descriptor, Descriptors, Kind, Peers, Watched};
 use super::places::Places;
@@ -42,8 +42,6 @@ const WORDS_MAX: usize = 8_192;
 const WRITER_BEHIND: [u64; 2] = [16, 12];
 /// What a writer waits with while readers have the lock.
 const WRITER_FOR_READERS: u64 = 2;
-/// Objects from here on are no addresses, and have no owner word.
-const NO_ADDRESS: u64 = 1 << 63;
 
 /// What a call number stands for; the arguments say more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,8 +216,13 @@ impl Waits {
         let file = self.descriptors.describe(fd).name;
         let mut hasher = DefaultHasher::new();
         file.hash(&mut hasher);
+        // Whoever had it in a wait that is over by now has let it go.
+        let held = match self.descriptors.locked_by(fd) {
+            Some(holder) => format!(" that {holder} has"),
+            None => String::new(),
+        };
         Wait {
-            activity: places.text(&format!("waiting for a lock of {file}")),
+            activity: places.text(&format!("waiting for a lock of {file}{held}")),
             ..Wait::of(WaitKind::Lock, hasher.finish() | NO_ADDRESS)
         }
     }
@@ -321,7 +324,7 @@ impl Waits {
     /// The holder that a lock's memory names; `known` tells a thread of the subject from any other
     /// number.
     pub fn holder(&self, wait: &Wait, known: impl Fn(u64) -> bool) -> Option<u64> {
-        if wait.kind != WaitKind::Lock || wait.object == 0 || wait.object >= NO_ADDRESS {
+        if wait.kind != WaitKind::Lock || wait.object == 0 || wait.is_of_a_file() {
             return None;
         }
         if self.rwlocks.contains(&wait.object) {

@@ -104,6 +104,8 @@ impl Analyser {
         self.connections.take(&turn.answered, &turn.replies);
         for stretch in &turn.throttled {
             self.quota.throttled(stretch.start_ns, stretch.end_ns);
+            let of_pieces = &mut self.pieces.quota;
+            of_pieces.throttled(stretch.start_ns, stretch.end_ns);
         }
         for (tid, group) in turn.groups {
             match group {

@@ -110,7 +110,8 @@ impl Slow {
 }
 
 /// What a request's time went to, in no order; adds up to it. `replies`: in the order in which they came.
-pub fn steps(pieces: &Pieces, replies: &[Reply], request: &Answered) -> Vec<Step> {
+#[cfg(test)]
+fn steps(pieces: &Pieces, replies: &[Reply], request: &Answered) -> Vec<Step> {
     way(pieces, replies, request).steps
 }
 
@@ -268,6 +269,7 @@ impl<'a> Way<'a> {
             end_ns,
             wait: *wait,
             runner: self.runner(tid, start_ns, end_ns),
+            is_throttled: self.pieces.quota.fills(start_ns, end_ns),
         };
         let went = Went::Thread(Label::Held(untaken.cause()));
         self.step(Some(tid), went, start_ns, end_ns);

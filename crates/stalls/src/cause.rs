@@ -184,7 +184,7 @@ fn runnable(quota: &Quota, tid: Tid, segment: &Segment, after: TextId) -> Part {
 }
 
 fn cpu_cause(quota: &Quota, start_ns: u64, end_ns: u64) -> Cause {
-    if quota.overlap_ns(start_ns, end_ns) * 2 >= end_ns - start_ns {
+    if quota.fills(start_ns, end_ns) {
         Cause::CpuQuota
     } else {
         Cause::CpuStarvation
@@ -290,7 +290,16 @@ fn stalled_by(
             leaf_of(known.lines, share, segment),
             others(&share.hops, tid, known.groups),
         ),
-        None => (Leaf::of(0, LeafKind::Unseen), Vec::new()),
+        // Of a file: another process has it, and what is known of that is in the words of the wait.
+        None => {
+            let activity = if wait.is_of_a_file() {
+                wait.activity
+            } else {
+                0
+            };
+            let unseen = Leaf::of(0, LeafKind::Unseen);
+            (Leaf { activity, ..unseen }, Vec::new())
+        }
     };
     let waits_for_peers = of_leaf(&leaf).is_none_or(|cause| cause == Cause::Network);
     let kind = match at_work && waits_for_peers && !called {
@@ -401,7 +410,7 @@ fn cause_of(
     if in_allocator || leaf.allocator || waited_for == WaitKind::Memory {
         return Cause::Allocator;
     }
-    let throttled = quota.overlap_ns(segment.start_ns, segment.end_ns) * 2 >= segment.ns();
+    let throttled = quota.fills(segment.start_ns, segment.end_ns);
     // Nobody seen, or a holder that idles: it let go before, and the waiter was throttled.
     if throttled && (leaf.kind == LeafKind::Unseen || is_idle(leaf.kind)) {
         return Cause::CpuQuota;

@@ -148,7 +148,10 @@ impl Connections {
 
     /// Waits in which slow requests lay, though they had arrived.
     pub fn waits_past_requests(&mut self) -> Vec<Stall> {
-        let Some(least_ns) = self.far_from_usual_ns() else {
+        // Where most requests lie in their sockets first, that is no part of what is usual.
+        let taken_up = self.ordinary.taken_up_ns();
+        let usual = self.usual_ns().into_iter().chain(taken_up).min();
+        let Some(least_ns) = usual.map(far_from) else {
             return Vec::new();
         };
         let all = std::mem::take(&mut self.untaken).into_values();
@@ -214,8 +217,7 @@ impl Connections {
 
     /// From here on a request is far slower than is usual.
     fn far_from_usual_ns(&self) -> Option<u64> {
-        let times = |usual_ns: u64| usual_ns.saturating_mul(ON_CPU_TIMES).max(ON_CPU_LEAST_NS);
-        self.usual_ns().map(times)
+        self.usual_ns().map(far_from)
     }
 
     /// The replies that slow requests waited for while no thread was at them, each once: an event loop's own waits are
@@ -268,6 +270,11 @@ fn wait_for(tid: Tid, reply: &Reply) -> Stall {
         ..Leaf::of(tid, LeafKind::Wait(WaitKind::Network))
     };
     wait_of(tid, (reply.start_ns, reply.end_ns), Cause::Network, leaf)
+}
+
+/// So long is far from what is usual.
+fn far_from(usual_ns: u64) -> u64 {
+    usual_ns.saturating_mul(ON_CPU_TIMES).max(ON_CPU_LEAST_NS)
 }
 
 fn untaken_stall(untaken: &Untaken, lines: &Timelines) -> Stall {

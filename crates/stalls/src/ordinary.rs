@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::answered::{Answered, Reply, steps};
+use super::answered::{Answered, Reply, Slow};
 use super::pieces::Pieces;
 use super::request::Went;
+use super::untaken::Untaken;
 
 /// Of those that were answered since the last time, so many are examined.
 const AT_A_TIME: usize = 16;
+/// Times kept.
+const TIMES_MAX: usize = 10_000;
 
 /// A sample of them. Their time is attributed whole, as that of slow ones.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -16,6 +19,8 @@ pub struct Ordinary {
     pub count: usize,
     /// Nanoseconds of all of them, by what they went to.
     pub ns: BTreeMap<Went, u64>,
+    /// Of each, nanoseconds without those in which it lay in its socket and nobody took it.
+    taken_up_ns: Vec<u64>,
 }
 
 impl Ordinary {
@@ -24,10 +29,22 @@ impl Ordinary {
         let apart = requests.len().div_ceil(AT_A_TIME).max(1);
         for request in requests.iter().step_by(apart) {
             self.count += 1;
-            for step in steps(pieces, replies, request) {
-                *self.ns.entry(step.went).or_default() += step.ns();
+            let examined = Slow::of(pieces, replies, *request);
+            for ((_, went), ns) in &examined.ns {
+                *self.ns.entry(*went).or_default() += ns;
+            }
+            let lay: u64 = examined.untaken.iter().map(Untaken::ns).sum();
+            if self.taken_up_ns.len() < TIMES_MAX {
+                self.taken_up_ns.push(request.ns().saturating_sub(lay));
             }
         }
+    }
+
+    /// What an ordinary request takes once it is taken up, nanoseconds: their median.
+    pub fn taken_up_ns(&self) -> Option<u64> {
+        let mut all = self.taken_up_ns.clone();
+        let middle = all.len() / 2;
+        (!all.is_empty()).then(|| *all.select_nth_unstable(middle).1)
     }
 }
 
@@ -50,6 +67,7 @@ mod tests {
         ordinary.take(&Pieces::default(), &[], &many[..3]);
         ordinary.take(&Pieces::default(), &[], &[]);
         assert_eq!(ordinary.count, 16 + 3);
+        assert_eq!(ordinary.taken_up_ns(), Some(40));
         assert_eq!(ordinary.ns, [(Went::Unseen, 19 * 40)].into());
     }
 }

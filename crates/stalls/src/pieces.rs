@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::cause::{Cause, Judged};
 use super::event::{StackId, TextId, Tid, WaitKind};
+use super::quota::Quota;
 use super::segment::{Segment, State};
 
 /// Pieces of all threads together; 64 bytes each, some 19 MiB.
@@ -79,6 +80,8 @@ pub struct Pieces {
     pub from_ns: u64,
     /// Of each thread, by time.
     pub of: HashMap<Tid, Vec<Piece>>,
+    /// When nothing ran.
+    pub quota: Quota,
     count: usize,
     /// Pieces past [`PIECES_MAX`].
     pub dropped: u64,

@@ -20,13 +20,34 @@ impl Quota {
         }
     }
 
+    /// Whether they are half of `[start_ns, end_ns]` or more.
+    pub fn fills(&self, start_ns: u64, end_ns: u64) -> bool {
+        start_ns < end_ns && self.overlap_ns(start_ns, end_ns) * 2 >= end_ns - start_ns
+    }
+
     /// Nanoseconds of `[start_ns, end_ns]` within such stretches.
-    pub fn overlap_ns(&self, start_ns: u64, end_ns: u64) -> u64 {
+    fn overlap_ns(&self, start_ns: u64, end_ns: u64) -> u64 {
         let from = self.stretches.partition_point(|(_, end)| *end <= start_ns);
         self.stretches[from..]
             .iter()
             .take_while(|(start, _)| *start < end_ns)
             .map(|(start, end)| end.min(&end_ns) - start.max(&start_ns))
             .sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_a_span_fills_it() {
+        let mut quota = Quota::default();
+        quota.throttled(100, 150);
+        quota.throttled(150, 160);
+        assert_eq!(quota.stretches, [(100, 160)]);
+        let fills = [(100, 160), (40, 160), (30, 160), (160, 200), (120, 120)];
+        let fills = fills.map(|(start, end)| quota.fills(start, end));
+        assert_eq!(fills, [true, true, false, false, false]);
     }
 }

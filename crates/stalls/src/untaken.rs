@@ -14,6 +14,8 @@ pub struct Untaken {
     pub wait: Piece,
     /// The goroutine that was on a CPU for most of it.
     pub runner: Option<Tid>,
+    /// Its control group's quota was used up for half of it or more: then nothing ran.
+    pub is_throttled: bool,
 }
 
 impl Untaken {
@@ -23,6 +25,7 @@ impl Untaken {
 
     pub fn cause(&self) -> Cause {
         match self.tid >= GOROUTINES {
+            _ if self.is_throttled => Cause::CpuQuota,
             true => Cause::Runtime,
             false => Cause::Network,
         }

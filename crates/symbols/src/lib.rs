@@ -8,6 +8,7 @@ pub mod call_site;
 pub mod debug_files;
 pub mod demangle;
 pub mod frame;
+pub mod golang;
 pub mod hotspot;
 pub mod managed;
 pub mod memory;

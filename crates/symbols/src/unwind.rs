@@ -197,20 +197,39 @@ impl Stacks {
 
     /// From a copy of the stack that begins at `regs.sp`. Innermost address first.
     pub fn of_bytes(&mut self, regs: Registers, stack: &[u8]) -> Vec<u64> {
+        let innermost = FrameAddress::from_instruction_pointer(regs.pc);
+        self.walk(innermost, regs, stack, true)
+    }
+
+    /// As [`Stacks::of_bytes`], where `regs.pc` is a return address and the stack is another's by now: the walk ends
+    /// where the copy does.
+    pub fn of_copy(&mut self, regs: Registers, stack: &[u8]) -> Vec<u64> {
+        let innermost = FrameAddress::from_return_address(regs.pc);
+        innermost.map_or_else(Vec::new, |at| self.walk(at, regs, stack, false))
+    }
+
+    fn walk(
+        &mut self,
+        mut address: FrameAddress,
+        regs: Registers,
+        stack: &[u8],
+        reads_on: bool,
+    ) -> Vec<u64> {
         // Past the copy: what lies further out hardly changes. Read a block at a time: each reading
         // is a system call of more than a microsecond, however short.
         let mut beyond = Block::default();
         let memory = self.memory;
         let mut read = |address: u64| -> Result<u64, ()> {
             let Some(at) = address.checked_sub(regs.sp) else {
-                let is_red = regs.sp - address <= RED_ZONE_BYTES;
+                let is_red = reads_on && regs.sp - address <= RED_ZONE_BYTES;
                 return is_red.then(|| memory.long(address)).flatten().ok_or(());
             };
             let at = at as usize;
             let end = at.checked_add(8).ok_or(())?;
             match stack.get(at..end) {
                 Some(bytes) => Ok(u64::from_ne_bytes(bytes.try_into().map_err(|_| ())?)),
-                None => beyond.word(memory, address).ok_or(()),
+                None if reads_on => beyond.word(memory, address).ok_or(()),
+                None => Err(()),
             }
         };
         let mut frames = Vec::new();
@@ -218,7 +237,6 @@ impl Stacks {
             true => MANAGED_FRAMES_MAX,
             false => FRAMES_MAX,
         };
-        let mut address = FrameAddress::from_instruction_pointer(regs.pc);
         let mut at = native(regs);
         // A routine of a runtime's may add no frame: the steps are bounded too.
         for _ in 0..2 * most {

@@ -27,6 +27,18 @@ fn compile(folder: &Path, arguments: &[&str]) {
     assert!(status.unwrap().success(), "{arguments:?}");
 }
 
+/// The line of /proc/PID/syscall once the program waits for its input; before, it is "running".
+fn blocked(pid: u32) -> String {
+    let start = Instant::now();
+    loop {
+        let text = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap();
+        if text.split_whitespace().count() > 2 || start.elapsed() > ENOUGH {
+            return text;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn a_library_that_lies_about_its_structures() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hotspot/hostile.c");
@@ -63,7 +75,7 @@ fn a_library_that_lies_about_its_structures() {
             stacks.reload();
         }
         assert!(!stacks.reads_managed(), "case {case}");
-        let text = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap();
+        let text = blocked(pid);
         let words: Vec<&str> = text.split_whitespace().collect();
         let number = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap();
         let registers = Registers {

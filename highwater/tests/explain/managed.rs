@@ -81,22 +81,44 @@ fn of_python_the_type_its_holder_and_the_function_are_named() {
     assert_eq!(managed["holders"][0]["kept"], "path", "{managed:#}");
 }
 
+fn built_by_go(name: &str, options: &[&str]) -> PathBuf {
+    let program = scratch().join(format!("{}{}", name.replace('/', "-"), options.len()));
+    let mut build = Command::new("go");
+    build.arg("build").args(options).arg("-o").arg(&program);
+    let status = build.arg("app.go").current_dir(case(name)).status();
+    assert!(status.is_ok_and(|status| status.success()), "{name}");
+    program
+}
+
+/// Blocks of C: which function of Go asked for them is on the goroutine's stack alone.
+#[test]
+fn of_go_the_function_that_calls_c_is_named_without_symbols_too() {
+    if Command::new("go").arg("version").output().is_err() {
+        skipped("go is missing");
+        return;
+    }
+    for options in [&[][..], &["-ldflags=-s -w"]] {
+        let program = built_by_go("go/c_thumbnails_not_freed", options);
+        let json = answer(&mut Command::new(program), &[]);
+        if json["uprobes"].is_null() {
+            skipped("uprobes need root");
+            return;
+        }
+        assert_eq!(cause(&json), "leak", "{json:#}");
+        if cfg!(target_arch = "x86_64") {
+            let place = "main.renderThumbnail (app.go:";
+            assert!(sentence(&json).contains(place), "{options:?} {json:#}");
+        }
+    }
+}
+
 #[test]
 fn of_go_the_goroutines_and_who_starts_them_are_named() {
     if Command::new("go").arg("version").output().is_err() {
         skipped("go is missing");
         return;
     }
-    let program = scratch().join("goroutines");
-    let mut build = Command::new("go");
-    build.args(["build", "-o"]).arg(&program).arg("app.go");
-    let folder = case("go/goroutines_blocked_on_a_channel");
-    assert!(
-        build
-            .current_dir(folder)
-            .status()
-            .is_ok_and(|status| status.success())
-    );
+    let program = built_by_go("go/goroutines_blocked_on_a_channel", &[]);
     let json = answer(&mut Command::new(program), &[]);
     assert_eq!(cause(&json), "leak", "{json:#}");
     assert!(sentence(&json).contains("started by main."), "{json:#}");

@@ -238,10 +238,12 @@ pub fn rust(name: &str) -> Option<PathBuf> {
     }
 }
 
-pub fn go(name: &str) -> Option<PathBuf> {
-    let program = built().join(name);
+pub fn go(name: &str, options: &[&str]) -> Option<PathBuf> {
+    let program = built().join(format!("{name}{}", options.concat()));
     let status = Command::new("go")
-        .args(["build", "-o"])
+        .arg("build")
+        .args(options)
+        .arg("-o")
         .args([&program, &services().join(name).join("main.go")])
         .status();
     match status {

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::callers::Callers;
 use super::functions::{Function, Role};
 use super::layout::ROOM;
 use super::pace::Cost;
@@ -88,7 +89,7 @@ fn hit_ns_of(probed: Probed) -> io::Result<f64> {
         &Target::own()?,
         &[own_function(probed, TAKE)?],
         ROOM,
-        &|| None,
+        &Callers::default,
     )?;
     Ok(each(calls_ns(probed), plain_ns))
 }
@@ -96,12 +97,15 @@ fn hit_ns_of(probed: Probed) -> io::Result<f64> {
 /// Beyond the hits at entry and exit. `walks`: with as many frames of Python as are kept.
 fn sample_ns(walks: bool) -> io::Result<f64> {
     let made = Made::deep(FRAMES as u64);
-    let python = || made.interpreter().ok().filter(|_| walks);
+    let callers = || Callers {
+        python: made.interpreter().ok().filter(|_| walks),
+        ..Callers::default()
+    };
     let probed = attach(
         &Target::own()?,
         &[own_function(emulated, GIVE)?],
         ROOM,
-        &python,
+        &callers,
     )?;
     let maps = &probed.maps;
     // Every byte is a sample; then none is, for what a CPU drew last goes on until it is reached.

@@ -4,11 +4,12 @@ use std::io;
 
 use bytemuck::{Pod, Zeroable};
 
+use super::callers::Callers;
 use super::functions::{Function, Role};
 use bpf::btf::{Field, View};
 use bpf::map::{Array, Hash, PerCpu, Ring};
 use bpf::object::{self, Object};
-use bpf::python::{Interpreter, Walks};
+use bpf::python::Walks;
 use bpf::uprobes::entry::{ARGUMENTS, AT_ENTRY};
 use observe::exits::ResultIn;
 
@@ -66,6 +67,7 @@ pub struct Head {
 
 pub const GIVEN: u32 = 1;
 pub const TAKEN: u32 = 2;
+pub const GIVEN_BY_GO: u32 = 3;
 
 /// What follows the head of a block that was given: as much of the stack as was copied comes behind it.
 #[repr(C)]
@@ -82,6 +84,15 @@ pub struct GivenBlock {
 
 /// Of the stack, in the record; frames of Python follow where there are any.
 pub const STACK_BYTES: usize = 2_048;
+
+/// What follows the stack of a thread that a goroutine called C on: its registers then. Its stack comes behind it.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub struct GoStack {
+    pub sp: u64,
+    pub fp: u64,
+    pub copied: u64,
+}
 
 /// Registers in the kernel's `struct pt_regs`, bytes.
 #[cfg(target_arch = "x86_64")]
@@ -154,11 +165,7 @@ pub const ROOM: Room = Room {
 ///
 /// # Errors
 /// No right.
-pub fn open(
-    functions: &[Function],
-    room: Room,
-    python: Option<Interpreter>,
-) -> io::Result<(Object, Maps)> {
+pub fn open(functions: &[Function], room: Room, callers: Callers) -> io::Result<(Object, Maps)> {
     let mut object = Object::parse(object::heap())?;
     object.set("FUNCTIONS", functions.len() as u32);
     object.set("RETURNS_BY_STACK", regs::RETURNS_BY_STACK);
@@ -168,6 +175,12 @@ pub fn open(
         range.bytes = function.code.end - function.code.start;
     }
     Array::create(&mut object, "families")?.write(0, family);
+    let asmcgocall = Array::create(&mut object, "asmcgocall")?;
+    object.set("IS_CGO", callers.go.is_some().into());
+    if let Some(go) = callers.go {
+        let (start, bytes) = (go.asmcgocall.start, go.asmcgocall.end - go.asmcgocall.start);
+        asmcgocall.write(0, Range { start, bytes });
+    }
     let draws = Array::create(&mut object, "draws")?;
     for draw in 0..DRAWS {
         let even = (f64::from(draw) + 0.5) / f64::from(DRAWS);
@@ -182,7 +195,7 @@ pub fn open(
         live: Hash::create(&mut object, "live", room.live)?,
         ring: Ring::create(&mut object, "ring", room.ring_bytes)?,
         lost: Array::create(&mut object, "lost")?,
-        python: Walks::prepare(&mut object, python)?,
+        python: Walks::prepare(&mut object, callers.python)?,
     };
     Ok((object, maps))
 }
@@ -298,5 +311,13 @@ mod tests {
         assert_eq!(frames, stack + STACK_BYTES);
         let bytes = bpf::python::FRAMES * size_of::<PythonFrame>();
         assert_eq!(by_python.bytes as usize, frames + bytes);
+        let by_go = object.structure("given_by_go").unwrap();
+        let go = by_go.fields.last().unwrap().1 as usize;
+        assert_eq!(go, stack + STACK_BYTES);
+        let end = go + size_of::<GoStack>() + STACK_BYTES;
+        assert_eq!(by_go.bytes as usize, end);
+        let names = object.structure("go_stack").unwrap().fields;
+        let names: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["sp", "fp", "copied", "stack"]);
     }
 }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use foldhash::fast::FixedState;
 
+use super::callers::Callers;
 use super::functions::read_mappers;
 use super::layout::Room;
 use super::pace::{Cost, Counted};
@@ -78,7 +79,7 @@ impl Mapped {
         if functions.is_empty() {
             return Ok(None);
         }
-        let probed = attach(&target, &functions, ROOM, &|| None)?;
+        let probed = attach(&target, &functions, ROOM, &Callers::default)?;
         let kernel_bytes = fdinfo::kernel_bytes();
         if kernel_bytes > KERNEL_BYTES_MAX {
             return Ok(None);

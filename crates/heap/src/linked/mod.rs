@@ -5,6 +5,7 @@
 //! allocated before is not known, and what it was freed of is not seen either.
 
 mod attach;
+mod callers;
 mod cost;
 pub mod functions;
 mod layout;
@@ -28,6 +29,7 @@ use std::time::Duration;
 use rustix::time::ClockId;
 
 use attach::{Attached, Programs};
+use callers::Callers;
 use cost::measure_cost;
 use functions::{Function, read_functions};
 use layout::{LIVE_MAX, Maps, ROOM, Room};
@@ -38,7 +40,6 @@ use watcher::Watcher;
 
 use super::probe::ProbeSnapshot;
 use bpf::fdinfo;
-use bpf::python::Interpreter;
 use bpf::uprobes::{Target, Way};
 use observe::clock::read_ns;
 use observe::overhead::KERNEL_BYTES_MAX;
@@ -101,9 +102,10 @@ impl Linked {
             )));
         }
         bpf::uprobes::prepare()?;
-        let python = || Interpreter::of(pid);
-        let cost = measure_cost(python().is_some())?;
-        let probed = attach(&target, &functions, ROOM, &python)?;
+        let callers = Callers::of(pid);
+        let go = callers.go.clone();
+        let cost = measure_cost(callers.python.is_some())?;
+        let probed = attach(&target, &functions, ROOM, &|| Callers::of(pid))?;
         let kernel_bytes = fdinfo::kernel_bytes();
         if kernel_bytes > KERNEL_BYTES_MAX {
             let most = KERNEL_BYTES_MAX >> 20;
@@ -125,6 +127,7 @@ impl Linked {
         };
         *lock(&shared.traps) = traps;
         let mut watcher = Watcher::new(target, probed, (traps, share), shared.clone());
+        watcher.go = go;
         let thread = std::thread::Builder::new().name("uprobes".into());
         let thread = thread.spawn(move || watcher.run())?;
         let of_library = functions
@@ -208,9 +211,9 @@ impl Probed {
         functions: &[Function],
         way: Way,
         room: Room,
-        python: Option<Interpreter>,
+        callers: Callers,
     ) -> io::Result<Probed> {
-        let (object, maps) = layout::open(functions, room, python)?;
+        let (object, maps) = layout::open(functions, room, callers)?;
         maps.mean.write(0, MEAN_FIRST);
         maps.sampling.write(0, 1);
         let programs = Programs::load(&object, functions, way)?;
@@ -234,10 +237,10 @@ fn attach(
     target: &Target,
     functions: &[Function],
     room: Room,
-    python: &dyn Fn() -> Option<Interpreter>,
+    callers: &dyn Fn() -> Callers,
 ) -> io::Result<Probed> {
-    Probed::attach(target, functions, Way::Multi, room, python())
-        .or_else(|_| Probed::attach(target, functions, Way::Events, room, python()))
+    Probed::attach(target, functions, Way::Multi, room, callers())
+        .or_else(|_| Probed::attach(target, functions, Way::Events, room, callers()))
 }
 
 /// Entries, and exits, of which functions may share some.

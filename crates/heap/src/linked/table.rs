@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 
-use super::layout::{GIVEN, GivenBlock, Head, STACK_BYTES, TAKEN};
+use super::layout::{GIVEN, GIVEN_BY_GO, GivenBlock, GoStack, Head, STACK_BYTES, TAKEN};
 use crate::probe::{Block, Site};
 use crate::reach::untagged;
 use bpf::map::begins_with;
@@ -37,6 +37,8 @@ pub struct Given<'a> {
     pub stack: &'a [u8],
     /// Of Python, innermost first.
     pub python: Vec<PythonFrame>,
+    /// Of the goroutine that called C: without a place in the code, with as much of its stack as was there.
+    pub go: Option<(Registers, &'a [u8])>,
 }
 
 /// `None`: it is cut, or of no kind that is known.
@@ -45,7 +47,7 @@ pub fn parse(bytes: &[u8]) -> Option<Record<'_>> {
     let (time_ns, block) = (head.at_ns, head.block);
     match head.kind {
         TAKEN => Some(Record::Taken { time_ns, block }),
-        GIVEN => {
+        GIVEN | GIVEN_BY_GO => {
             let (given, stack) = begins_with::<GivenBlock>(rest)?;
             let GivenBlock {
                 bytes,
@@ -56,6 +58,11 @@ pub fn parse(bytes: &[u8]) -> Option<Record<'_>> {
                 function,
                 copied,
             } = given;
+            let behind = stack.get(STACK_BYTES..).unwrap_or(&[]);
+            let (python, go) = match head.kind {
+                GIVEN => (python(behind), None),
+                _ => (Vec::new(), goroutine(behind)),
+            };
             Some(Record::Given(Given {
                 time_ns,
                 block,
@@ -64,7 +71,8 @@ pub fn parse(bytes: &[u8]) -> Option<Record<'_>> {
                 function,
                 registers: Registers { pc, sp, fp, lr: pc },
                 stack: stack.get(..usize::try_from(copied).ok()?)?,
-                python: python(stack.get(STACK_BYTES..).unwrap_or(&[])),
+                python,
+                go,
             }))
         }
         _ => None,
@@ -76,6 +84,20 @@ fn python(bytes: &[u8]) -> Vec<PythonFrame> {
     let frames = bytes.chunks_exact(size_of::<PythonFrame>());
     let frames = frames.map(bytemuck::pod_read_unaligned::<PythonFrame>);
     frames.take_while(|frame| frame.code != 0).collect()
+}
+
+fn goroutine(bytes: &[u8]) -> Option<(Registers, &[u8])> {
+    let (GoStack { sp, fp, copied }, stack) = begins_with::<GoStack>(bytes)?;
+    let stack = stack.get(..usize::try_from(copied).ok()?)?;
+    (sp != 0).then_some((
+        Registers {
+            pc: 0,
+            sp,
+            fp,
+            lr: 0,
+        },
+        stack,
+    ))
 }
 
 /// A live sample.

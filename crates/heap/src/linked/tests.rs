@@ -6,7 +6,7 @@ use super::table::Record;
 use super::*;
 use bpf::allowed::Allowed;
 use bpf::fdinfo::Timed;
-use bpf::python::{FRAMES, Made};
+use bpf::python::{FRAMES, Interpreter, Made};
 use bpf::uprobes::own::{alone, emulated};
 use observe::exits::ResultIn;
 use symbols::python::layout::Layout;
@@ -27,7 +27,7 @@ fn calls_are_counted_alike_on_old_kernels_and_new() {
             &[own_function(emulated, GIVE).unwrap()],
             way,
             ROOM,
-            None,
+            Callers::default(),
         );
         if way == Way::Multi && probed.is_err() {
             skipped("this kernel has no probes on many places at once");
@@ -84,7 +84,7 @@ fn each_function_is_read_where_its_argument_is() {
         mut maps,
         allocations,
         ..
-    } = attach(&Target::own().unwrap(), &functions, ROOM, &|| None).unwrap();
+    } = attach(&Target::own().unwrap(), &functions, ROOM, &Callers::default).unwrap();
     maps.mean.write(0, 0);
     let called: Vec<u64> = (1..=20)
         .flat_map(|n| [emulated(n), moved(100 + n)])
@@ -116,7 +116,8 @@ fn the_kernel_takes_the_programs_of_every_role() {
         return;
     }
     let mut function = own_function(emulated, GIVE).unwrap();
-    let (mut object, _maps) = layout::open(std::slice::from_ref(&function), ROOM, None).unwrap();
+    let (mut object, _maps) =
+        layout::open(std::slice::from_ref(&function), ROOM, Callers::default()).unwrap();
     let kind = Way::Events.kind().unwrap();
     let (block, bytes) = (0, 1);
     for role in [
@@ -141,6 +142,13 @@ fn the_kernel_takes_the_programs_of_every_role() {
     }
 }
 
+fn by_python(python: Option<Interpreter>) -> Callers {
+    Callers {
+        python,
+        ..Callers::default()
+    }
+}
+
 /// Frames of Python in the records of calls by this thread, whose state is as `change` leaves it.
 fn walked(frames: u64, change: impl Fn(&mut Made)) -> Option<Vec<Vec<u64>>> {
     let allowed = Allowed::try_all();
@@ -150,9 +158,9 @@ fn walked(frames: u64, change: impl Fn(&mut Made)) -> Option<Vec<Vec<u64>>> {
     }
     let mut made = Made::deep(frames);
     change(&mut made);
-    let python = || made.interpreter().ok();
+    let callers = || by_python(made.interpreter().ok());
     let functions = [own_function(emulated, GIVE).unwrap()];
-    let probed = attach(&Target::own().unwrap(), &functions, ROOM, &python).unwrap();
+    let probed = attach(&Target::own().unwrap(), &functions, ROOM, &callers).unwrap();
     let Probed {
         mut maps,
         allocations,
@@ -270,12 +278,13 @@ fn the_kernel_takes_the_walks_of_every_version() {
             functions,
             Way::Events,
             ROOM,
-            Some(python),
+            by_python(Some(python)),
         );
         let Ok(probed) = probed else {
             // It takes the program, if not the probe.
             let python = made.interpreter_as(Layout::of(minor).unwrap()).unwrap();
-            let (mut object, _maps) = layout::open(functions, ROOM, Some(python)).unwrap();
+            let (mut object, _maps) =
+                layout::open(functions, ROOM, by_python(Some(python))).unwrap();
             layout::set_exit(&mut object, ResultIn::ReturnRegister, false);
             object.load("on_exit", Way::Events.kind().unwrap()).unwrap();
             continue;

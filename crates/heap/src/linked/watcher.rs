@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::ClockId;
 
+use super::callers::Go;
 use super::pace::{self, Budget, Counted, On};
 use super::python::PythonNames;
 use super::table::{self, Record};
@@ -30,6 +31,7 @@ pub struct Watcher {
     target: Target,
     stacks: Stacks,
     python: PythonNames,
+    pub go: Option<Go>,
     shared: Arc<Shared>,
     probed: Probed,
     begin: Instant,
@@ -65,6 +67,7 @@ impl Watcher {
         Watcher {
             stacks: Stacks::new(target.pid),
             python: PythonNames::default(),
+            go: None,
             shared,
             probed,
             begin: Instant::now(),
@@ -294,6 +297,16 @@ impl Watcher {
             Some(Record::Given(given)) => {
                 let frames = stacks.of_bytes_called(given.registers, given.stack);
                 let mut addresses = returns(given.function, &frames);
+                if let (Some(go), Some((at, stack))) = (&self.go, given.go)
+                    && let Some((at, stack)) = go.caller(at, stack)
+                {
+                    // What the walk found from there on is no stack.
+                    let is_left = |address: &u64| go.asmcgocall.contains(address);
+                    let end = addresses.iter().position(is_left);
+                    addresses.truncate(end.unwrap_or(addresses.len()));
+                    let of_go = stacks.of_copy(at, stack);
+                    addresses.extend(of_go.iter().map(|address| address + 1));
+                }
                 if let Some(walks) = &maps.python {
                     addresses.extend(python.addresses(&walks.interpreter, &given.python));
                 }

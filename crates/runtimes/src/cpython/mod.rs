@@ -190,21 +190,45 @@ impl ManagedHeap for CPython {
 }
 
 impl CPython {
-    /// Modules in native code that do not come with Python: `multidict/_multidict.so`.
+    /// Modules in native code that do not come with Python.
     fn extension_modules(&self) -> Vec<String> {
         let maps = std::fs::read(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
-        let text = String::from_utf8_lossy(&maps);
-        let module = |line: &str| {
-            let at = ["/site-packages/", "/dist-packages/"];
-            let inside = at.iter().find_map(|folder| line.split_once(folder));
-            let (_, path) = inside.filter(|(_, path)| path.contains(".so"))?;
-            Some(path.to_owned())
-        };
-        let mut modules: Vec<String> = text.lines().filter_map(module).collect();
-        modules.dedup();
+        let mut modules = extension_modules(&String::from_utf8_lossy(&maps));
         modules.truncate(MODULES_MAX);
         modules
     }
+}
+
+/// By the text of /proc/PID/maps: `multidict/_multidict.so`; of a package with several the package, `numpy`: which of
+/// them it is nothing tells.
+fn extension_modules(maps: &str) -> Vec<String> {
+    let module = |line: &str| {
+        let at = ["/site-packages/", "/dist-packages/"];
+        let inside = at.iter().find_map(|folder| line.split_once(folder));
+        let (_, path) = inside.filter(|(_, path)| path.contains(".so"))?;
+        // Of wheels, the libraries that they bring along.
+        let is_brought = path
+            .split_once('/')
+            .is_some_and(|(folder, _)| folder.ends_with(".libs"));
+        (!is_brought).then(|| path.to_owned())
+    };
+    let package = |module: &str| {
+        module
+            .split_once('/')
+            .map(|(package, _)| package.to_owned())
+    };
+    let mut modules: Vec<String> = maps.lines().filter_map(module).collect();
+    modules.dedup();
+    let mut named: Vec<String> = Vec::new();
+    for module in &modules {
+        let own = package(module);
+        let alike = modules.iter().filter(|other| package(other) == own).count();
+        let name = own.filter(|_| alike > 1).unwrap_or_else(|| module.clone());
+        if !named.contains(&name) {
+            named.push(name);
+        }
+    }
+    named
 }
 
 fn snapshot_of(
@@ -270,4 +294,31 @@ fn counts(heap: &Heap, totals: &[(u64, u64)]) -> Vec<TypeCount> {
             .then_with(|| one.name.cmp(&other.name))
     });
     counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::extension_modules;
+
+    #[test]
+    fn of_a_package_with_several_extension_modules_none_is_named() {
+        let map = |path: &str| format!("7f10-7f20 r-xp 0 08:01 7 /venv/lib/python3.11{path}");
+        let lines = [
+            "/site-packages/numpy/random/mtrand.cpython-311.so",
+            "/site-packages/numpy/random/mtrand.cpython-311.so",
+            "/site-packages/numpy/core/_multiarray_umath.cpython-311.so",
+            "/site-packages/numpy.libs/libgfortran-2e0d59d6.so.5",
+            "/site-packages/hiredis/hiredis.cpython-311.so",
+            "/site-packages/_yaml.cpython-311.so",
+            "/lib-dynload/_json.cpython-311.so",
+            "/site-packages/numpy/core/records.py",
+        ];
+        let maps = lines.map(map).join("\n");
+        let named = [
+            "numpy",
+            "hiredis/hiredis.cpython-311.so",
+            "_yaml.cpython-311.so",
+        ];
+        assert_eq!(extension_modules(&maps), named);
+    }
 }

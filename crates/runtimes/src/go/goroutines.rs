@@ -7,8 +7,8 @@ use observe::fact::memory::Memory;
 
 use super::budget::Budget;
 use super::layout::Layout;
-use super::pclntab::{Table, words};
-use super::words::u64_at;
+use symbols::golang::pclntab::{Table, words};
+use symbols::golang::words::u64_at;
 
 /// Goroutines that are read; of more, one in some.
 const GOROUTINES_MAX: u64 = 1_000_000;
@@ -288,7 +288,7 @@ pub fn read_goroutine(memory: &dyn Memory, at: u64, layout: &Layout) -> Option<O
     let mut bytes = [0; G_BYTES];
     memory.read(at, &mut bytes)?;
     let word = |offset: usize| u64_at(&bytes, offset);
-    let status = super::words::u32_at(&bytes, layout.status)? & !SCANNED;
+    let status = symbols::golang::words::u32_at(&bytes, layout.status)? & !SCANNED;
     let state = match status {
         1 => State::Runnable,
         2 => State::Running,

@@ -4,9 +4,7 @@
 //! 1.26.8 and 1.27.0 gives for linux/amd64. They are the same on every 64-bit architecture: all fields in front of
 //! them are words, or smaller and of the same alignment everywhere.
 
-/// The versions whose offsets are known, as minor versions of Go 1.
-pub const MINOR_MIN: u32 = 20;
-pub const MINOR_MAX: u32 = 27;
+use symbols::golang::version::{MINOR_MAX, MINOR_MIN, Tables};
 
 /// Offsets that differ between versions. Those that do not are constants beside their readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,10 +17,7 @@ pub struct Layout {
     pub start: usize,
     // struct memRecordCycle: its size; it starts with the allocations and the frees
     pub cycle_bytes: usize,
-    /// The number by which `struct _func` and `struct inlinedCall` tell that a function is a wrapper.
-    pub wrapper: u8,
-    // struct moduledata
-    pub gofunc: u64,
+    pub tables: Tables,
     // struct gcControllerState
     pub heap_live: u64,
     pub heap_in_use: u64,
@@ -86,12 +81,7 @@ impl Layout {
             created_at,
             start: created_at + 16,
             cycle_bytes: if minor >= 27 { 16 } else { 32 },
-            wrapper: match minor {
-                ..=21 => 21,
-                22..=24 => 22,
-                _ => 23,
-            },
-            gofunc: if minor >= 27 { 344 } else { 320 },
+            tables: Tables::of(minor)?,
             heap_live: if is_first { 80 } else { 104 },
             heap_in_use: if is_first { 248 } else { 272 },
             delta_bytes: if minor >= 25 { 1168 } else { 1176 },
@@ -110,30 +100,12 @@ impl Layout {
     }
 }
 
-/// The minor version in what `runtime.Version` gives: 26 for `go1.26.8`, `go1.26rc1` and `devel go1.26-4fa2`.
-pub fn minor_of(version: &str) -> Option<u32> {
-    let (_, rest) = version.split_once("go1.")?;
-    let digits = rest.find(|letter: char| !letter.is_ascii_digit());
-    rest[..digits.unwrap_or(rest.len())].parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn versions() {
-        let cases = [
-            ("go1.26.8", Some(26)),
-            ("go1.27rc1", Some(27)),
-            ("devel go1.24-4fa2 X:nodwarf5", Some(24)),
-            ("go1.20", Some(20)),
-            ("go2", None),
-            ("", None),
-        ];
-        for (version, minor) in cases {
-            assert_eq!(minor_of(version), minor, "{version}");
-        }
         assert_eq!((Layout::of(19), Layout::of(28)), (None, None));
         let of = |minor| Layout::of(minor).unwrap();
         assert_eq!(

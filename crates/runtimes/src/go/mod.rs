@@ -3,8 +3,8 @@
 //! In: the memory of a process and its program file. Out: a [`Snapshot`]. Called by: [`crate::open`].
 //!
 //! ```text
-//! /proc/PID/exe --> binary: version, variables --> module: moduledata --> pclntab: address -> functions, frame sizes
-//!                   search: the same, stripped                                    |
+//! /proc/PID/exe --> symbols::golang: version, variables, address -> functions, frame sizes
+//!                   search: variables, stripped                                   |
 //! /proc/PID/mem --> profile:    runtime.mbuckets -> stacks, objects, bytes ----> names: frames --> Snapshot
 //!               --> goroutines: runtime.allgs    -> stacks, states, creators --/
 //!               --> sizes:      runtime.gcController, runtime.memstats
@@ -15,14 +15,10 @@
 //! while it collects; those of global variables are in the program's DWARF. Memory of plugins and of Go libraries in
 //! other programs is not read.
 
-mod binary;
 mod budget;
 mod goroutines;
 mod layout;
-mod module;
 mod names;
-mod paged;
-mod pclntab;
 mod profile;
 mod roots;
 mod search;
@@ -30,7 +26,6 @@ mod sizes;
 mod snapshot;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use std::fs::File;
 use std::io;
@@ -39,11 +34,12 @@ use std::time::Instant;
 
 use observe::fact::memory::ProcessMemory;
 
-use self::binary::Binary;
 use self::goroutines::Machine;
 use self::layout::Layout;
-use self::module::Module;
 use crate::{Cost, Error, Holder, Language, Limits, ManagedHeap, Snapshot, Touch};
+use symbols::golang::binary::Binary;
+use symbols::golang::module::Module;
+use symbols::golang::version;
 
 const EM_X86_64: u16 = 62;
 const EM_AARCH64: u16 = 183;
@@ -83,7 +79,7 @@ fn attach(pid: u32, binary: Binary) -> Result<Go, Error> {
                 .to_owned(),
         )
     })?;
-    let layout = layout::minor_of(&version).and_then(Layout::of);
+    let layout = version::minor_of(&version).and_then(Layout::of);
     let layout = layout.ok_or_else(|| unsupported(&version))?;
     let machine = match binary.file.elf.machine {
         EM_X86_64 => Machine::Amd64,
@@ -94,7 +90,7 @@ fn attach(pid: u32, binary: Binary) -> Result<Go, Error> {
             ));
         }
     };
-    let module = Module::find(&memory, &binary, &layout)
+    let module = Module::find(&memory, &binary, &layout.tables)
         .ok_or_else(|| gone_or(pid, "runtime.moduledata"))?;
     Ok(Go {
         pid,
@@ -110,7 +106,7 @@ fn attach(pid: u32, binary: Binary) -> Result<Go, Error> {
 }
 
 fn unsupported(version: &str) -> Error {
-    let (first, last) = (layout::MINOR_MIN, layout::MINOR_MAX);
+    let (first, last) = (version::MINOR_MIN, version::MINOR_MAX);
     Error::Unsupported(format!(
         "It was built with {version}; the heaps of Go 1.{first} to 1.{last} can be read."
     ))

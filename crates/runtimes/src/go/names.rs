@@ -7,9 +7,9 @@ use std::rc::Rc;
 use observe::fact::memory::Memory;
 use symbols::frame::Frame;
 
-use super::binary::Binary;
 use super::budget::Budget;
-use super::pclntab::{Call, Table};
+use symbols::golang::binary::Binary;
+use symbols::golang::pclntab::{Call, Table};
 
 /// Addresses whose functions are remembered; about 200 bytes each.
 const KEPT_MAX: usize = 100_000;

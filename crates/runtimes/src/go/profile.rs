@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use observe::fact::memory::Memory;
 
 use super::budget::Budget;
-use super::pclntab::words;
-use super::words::u64_at;
+use symbols::golang::pclntab::words;
+use symbols::golang::words::u64_at;
 
 const MEMORY_PROFILE: u64 = 1;
 const HEADER_BYTES: usize = 48;

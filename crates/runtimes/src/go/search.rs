@@ -1,17 +1,17 @@
 //! The runtime's variables in a program without a symbol table: found by what they point to.
 //!
 //! Each of them is recognised by something that other data cannot have by chance: a bucket by its hash, the first
-//! goroutine by its number and by a pointer to itself, the wait reasons by their words.
+//! goroutine by its number and by a pointer to itself.
 
 use observe::fact::memory::Memory;
 
 use super::budget::Budget;
 use super::goroutines::{points_to_itself, read_goroutine};
 use super::layout::Layout;
-use super::module::Module;
-use super::paged::Paged;
 use super::profile::read_bucket;
-use super::words::find_word;
+use symbols::golang::module::Module;
+use symbols::golang::paged::Paged;
+use symbols::golang::words::find_word;
 
 /// Variables that are searched.
 const DATA_BYTES_MAX: u64 = 64 << 20;
@@ -21,8 +21,6 @@ const GOROUTINES_MAX: u64 = 1 << 32;
 /// Addresses of a program are between these.
 const ADDRESS_MIN: u64 = 0x1_0000;
 const ADDRESS_MAX: u64 = 1 << 48;
-/// The first reasons of every version: none, then these.
-const REASONS: [&[u8]; 2] = [b"GC assist marking", b"IO wait"];
 
 /// The head of the heap profile. A budget that is spent ends this and every other search.
 pub fn buckets(
@@ -84,31 +82,6 @@ pub fn goroutines(
 fn is_goroutine(memory: &dyn Memory, array: u64, index: u64) -> bool {
     let at = array.checked_add(8 * index).and_then(|at| memory.u64(at));
     at.is_some_and(|at| points_to_itself(memory, at))
-}
-
-/// The address of `runtime.waitReasonStrings`.
-pub fn reasons(memory: &dyn Memory, module: &Module, budget: &mut Budget) -> Option<u64> {
-    let paged = &Paged::new(memory);
-    let range = module.data.start..bounded(&module.data);
-    find_word(memory, range, &mut |at, word| {
-        // Two words of the first string, which is empty, are in front.
-        let is = |at: u64, text: &[u8]| {
-            let mut bytes = [0; 32];
-            let bytes = &mut bytes[..text.len()];
-            let length = paged.u64(at.checked_add(8)?)?;
-            paged.read(paged.u64(at)?, bytes)?;
-            (length == text.len() as u64 && bytes == text).then_some(())
-        };
-        if !(ADDRESS_MIN..ADDRESS_MAX).contains(&word)
-            || !module.data.contains(&at.checked_sub(16)?)
-            || !budget.step()
-        {
-            return None;
-        }
-        is(at, REASONS[0])?;
-        is(at.checked_add(16)?, REASONS[1])?;
-        Some(at - 16)
-    })
 }
 
 /// Whether a word may be the address of a structure.

@@ -5,20 +5,19 @@ use std::collections::HashMap;
 
 use observe::fact::memory::{Memory, ProcessMemory};
 
-use super::binary::{Binary, Mapped, read_text};
 use super::budget::Budget;
 use super::goroutines::{Count, Groups, Key, Reader, State, is_system};
 use super::names::{Names, is_runtime};
-use super::paged::Paged;
-use super::pclntab::Table;
 use super::profile::{self, Reading, Sites, Sums};
 use super::{Go, gone_or, search, sizes};
 use crate::{Error, Frame, Limits, SiteCount, Snapshot, TaskGroup};
+use symbols::golang::binary::{Binary, Mapped, read_text};
+use symbols::golang::paged::Paged;
+use symbols::golang::pclntab::Table;
+use symbols::golang::reasons;
 
 /// Go's default, in bytes.
 const RATE: u64 = 512 << 10;
-/// Reasons to wait; Go 1.27 has 47.
-const REASONS_MAX: u64 = 64;
 /// Of a frame with its names, at most usually.
 const FRAME_BYTES: usize = 300;
 
@@ -86,11 +85,7 @@ impl Go {
             found.goroutines = search::goroutines(memory, module, layout, budget);
         }
         if found.reasons.is_empty() {
-            let named = self.binary.sized("runtime.waitReasonStrings");
-            let at = named
-                .or_else(|| Some((search::reasons(memory, module, budget)?, 16 * REASONS_MAX)));
-            found.reasons =
-                at.map_or_else(Vec::new, |(at, bytes)| read_reasons(memory, at, bytes / 16));
+            found.reasons = reasons::read(memory, &self.binary, module, &mut || budget.step());
         }
         if !has_buckets && found.buckets.is_none() {
             found.buckets = search::buckets(memory, module, layout, budget);
@@ -330,45 +325,8 @@ fn site_counts(sites: Sites, names: &Named, budget: &mut Budget) -> (Vec<SiteCou
     (counts, read)
 }
 
-/// An array of Go strings, up to the first that is none.
-fn read_reasons(memory: &dyn Memory, at: u64, count: u64) -> Vec<String> {
-    let read = |index: u64| {
-        let at = at.checked_add(16 * index)?;
-        let (start, length) = (memory.u64(at)?, memory.u64(at.checked_add(8)?)?);
-        let text = read_text(memory, start, length)?;
-        (index == 0 || !text.is_empty()).then_some(text)
-    };
-    // The first is empty, and has no address.
-    (0..count.min(REASONS_MAX))
-        .map_while(|index| {
-            if index == 0 {
-                Some(String::new())
-            } else {
-                read(index)
-            }
-        })
-        .collect()
-}
-
 /// `runtime.buildVersion`, for a program without build information.
 pub(super) fn version(memory: &ProcessMemory, binary: &Binary) -> Option<String> {
     let at = binary.variable("runtime.buildVersion")?;
     read_text(memory, memory.u64(at)?, memory.u64(at.checked_add(8)?)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use observe::fact::memory::Made;
-
-    #[test]
-    fn reasons_at_the_end_of_the_address_space() {
-        let words: [u64; 5] = [0, 0, 0x1020, 1, u64::from(b'a')];
-        let made = Made {
-            at: 0x1000,
-            bytes: words.iter().flat_map(|word| word.to_le_bytes()).collect(),
-        };
-        assert_eq!(read_reasons(&made, 0x1000, 64).len(), 2);
-        assert_eq!(read_reasons(&made, u64::MAX - 20, 64), [String::new()]);
-    }
 }

@@ -8,11 +8,11 @@ use observe::fact::memory::{Made, Memory};
 use super::budget::Budget;
 use super::goroutines::{Machine, Reader, State, read_goroutine};
 use super::layout::Layout;
-use super::module::{Module, Slice};
-use super::pclntab::Table;
 use super::profile::{self, Reading, bucket_hash, read_bucket};
 use super::{search, sizes};
 use crate::Limits;
+use symbols::golang::module::{Module, Slice};
+use symbols::golang::pclntab::Table;
 
 const AT: u64 = 0x10_0000;
 const READING: Reading = Reading {
@@ -209,13 +209,12 @@ fn garbage_is_survived() {
         let _ = profile::read(&memory, seed + 1, &READING, &mut budget());
         let _ = read_bucket(&memory, u64::MAX - 8, 32);
         sizes::read(&memory, u64::MAX - 100, Some(seed), &layout());
-        search::reasons(&memory, &module, &mut budget());
         search::goroutines(&memory, &module, &layout(), &mut budget());
         assert_eq!(
             search::buckets(&memory, &module, &layout(), &mut budget()),
             None
         );
-        Module::read(&memory, u64::MAX - 100, seed, &layout());
+        Module::read(&memory, u64::MAX - 100, seed, &layout().tables);
     }
 }
 

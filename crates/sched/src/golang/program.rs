@@ -2,12 +2,14 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 
 use object::{Object, ObjectSegment, ObjectSymbol, ReadCache};
 
 use bpf::uprobes::Target;
 use bpf::uprobes::entry::{Entry, TELLS, entry};
 use bpf::uprobes::hits::Place;
+use symbols::golang::functions::Functions;
 use symbols::memory::Memory;
 
 /// More reasons than any version has.
@@ -46,33 +48,34 @@ impl Program {
         if !cfg!(target_arch = "x86_64") {
             return Some(Err(io::Error::other("only on x86_64 so far")));
         }
-        let find = |name: &str| -> io::Result<(u64, u64)> {
-            let symbol = file.symbols().find(|symbol| symbol.name() == Ok(name));
-            let symbol = symbol.ok_or_else(|| {
-                io::Error::other(format!("it has no symbol {name}: built with -s?"))
-            })?;
-            Ok((symbol.address(), symbol.size()))
+        Some(Program::found(pid, &target, &file))
+    }
+
+    fn found<'a>(
+        pid: u32,
+        target: &Target,
+        file: &object::File<'a, &'a ReadCache<&File>>,
+    ) -> io::Result<Program> {
+        let found = match by_symbols(pid, file) {
+            Some(found) => found,
+            None => by_tables(pid)?,
         };
-        let place = |(name, kind): &(&str, u32)| -> io::Result<Place> {
-            let (address, size) = find(name)?;
-            let (offset, entry) = probed_at(&file, address, size)
+        let place = |(code, kind): (&Range<u64>, u32)| -> io::Result<Place> {
+            let (offset, entry) = probed_at(file, code.start, code.end - code.start)
                 .ok_or_else(|| io::Error::other("no segment holds its code"))?;
             Ok(Place {
-                kind: *kind,
+                kind,
                 offset: offset + entry.skip,
                 is_emulated: entry.is_emulated,
             })
         };
-        let program = || -> io::Result<Program> {
-            let (table, size) = find("runtime.waitReasonStrings")?;
-            let bias = bias(pid, &file);
-            Ok(Program {
-                target: target.clone(),
-                places: FUNCTIONS.iter().map(place).collect::<io::Result<_>>()?,
-                reasons: read_reasons(Memory { pid }, table + bias, size / 16),
-            })
-        };
-        Some(program())
+        let kinds = FUNCTIONS.map(|(_, kind)| kind);
+        let places = found.functions.iter().zip(kinds);
+        Ok(Program {
+            target: target.clone(),
+            places: places.map(place).collect::<io::Result<_>>()?,
+            reasons: found.reasons,
+        })
     }
 
     pub fn target(&self) -> &Target {
@@ -99,6 +102,57 @@ impl Program {
         let low = Memory { pid }.word(word.checked_sub(before)?)?;
         i32::try_from(low).ok()
     }
+}
+
+/// Of the probed functions, in their order, the code as the file counts; and the runtime's words.
+struct Found {
+    functions: Vec<Range<u64>>,
+    reasons: Vec<String>,
+}
+
+/// `None`: it is stripped.
+fn by_symbols<'a>(pid: u32, file: &object::File<'a, &'a ReadCache<&File>>) -> Option<Found> {
+    let mut names = FUNCTIONS.map(|(name, _)| name).to_vec();
+    names.push("runtime.waitReasonStrings");
+    let mut found: Vec<Option<Range<u64>>> = vec![None; names.len()];
+    for symbol in file.symbols() {
+        let number = symbol
+            .name()
+            .ok()
+            .and_then(|name| names.iter().position(|one| *one == name));
+        if let Some(number) = number {
+            found[number] = Some(symbol.address()..symbol.address() + symbol.size());
+        }
+    }
+    let mut functions = found.into_iter().collect::<Option<Vec<_>>>()?;
+    let words = functions.pop()?;
+    let count = (words.end - words.start) / 16;
+    Some(Found {
+        reasons: read_reasons(Memory { pid }, words.start + bias(pid, file), count),
+        functions,
+    })
+}
+
+/// By the tables that a stripped program carries too.
+fn by_tables(pid: u32) -> io::Result<Found> {
+    let own = Functions::of(pid)?.ok_or_else(|| {
+        io::Error::other("it has no symbols, and is of a version of Go whose tables are not known")
+    })?;
+    let code = own.named(&FUNCTIONS.map(|(name, _)| name));
+    let functions = code.into_iter().collect::<Option<Vec<_>>>();
+    let functions = functions
+        .ok_or_else(|| io::Error::other("not all functions of its scheduler are in its tables"))?;
+    let in_file = |code: Range<u64>| code.start - own.binary.bias..code.end - own.binary.bias;
+    let reasons = own.wait_reasons();
+    if reasons.is_empty() {
+        return Err(io::Error::other(
+            "why goroutines wait is not in its data: its version has other words",
+        ));
+    }
+    Ok(Found {
+        functions: functions.into_iter().map(in_file).collect(),
+        reasons,
+    })
 }
 
 /// A function's offset in the file, and where in it the probe goes: behind the check of the stack's size, whose first

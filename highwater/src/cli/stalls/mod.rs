@@ -6,6 +6,7 @@ mod replayed;
 pub mod series;
 mod session;
 mod start;
+mod worker;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,7 +40,7 @@ Examples:
   highwater stalls --replay w.hws --threshold 5ms", after_help = "\
 Exit codes: 0 watched, with stalls or without; 2 usage; 4 no such process, or no permission.")]
 pub struct StallsArgs {
-    /// Attach to this running process
+    /// Attach to this running process; of a server whose first process only starts others, to the child that works most
     #[arg(
         long,
         value_name = "PID",
@@ -112,6 +113,11 @@ pub fn run(args: &StallsArgs) -> Result<u8> {
             return Err(error.context("run `highwater doctor` to see what this user may watch"));
         }
     };
+    if let (Subject::Worker(worker), Some(named)) = (&subject, args.pid) {
+        let words = worker.words(named);
+        say!("highwater: {words}");
+        watch.missing.push(words);
+    }
     if let Some(function) = &args.extras.span
         && let Err(error) = watch.watch_calls(function)
     {

@@ -8,10 +8,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::StallsArgs;
+use super::worker::{self, Worker};
 
 pub enum Subject {
     /// Somebody else's; it is never touched.
     Attached(u32),
+    /// In place of the process that was named.
+    Worker(Worker),
     Started(Child, Option<ExitStatus>),
 }
 
@@ -26,7 +29,8 @@ impl Subject {
                 there,
                 "there is no process {pid}: it ended, or the number is another's"
             );
-            return Ok(Subject::Attached(pid));
+            let worker = worker::find(pid);
+            return Ok(worker.map_or(Subject::Attached(pid), Subject::Worker));
         }
         let (program, rest) = args.command.split_first().context("no command was given")?;
         let mut command = Command::new(program);
@@ -45,7 +49,7 @@ impl Subject {
 
     pub fn pid(&self) -> u32 {
         match self {
-            Subject::Attached(pid) => *pid,
+            Subject::Attached(pid) | Subject::Worker(Worker { pid, .. }) => *pid,
             Subject::Started(child, _) => child.id(),
         }
     }
@@ -53,7 +57,7 @@ impl Subject {
     /// How the started command ended, if it has.
     pub fn status(&mut self) -> Option<ExitStatus> {
         match self {
-            Subject::Attached(_) => None,
+            Subject::Attached(_) | Subject::Worker(_) => None,
             Subject::Started(child, status) => {
                 if status.is_none() {
                     *status = child.try_wait().ok().flatten();

@@ -7,14 +7,14 @@ use object::read::ReadCache;
 use object::{Object, ObjectSymbol, SymbolKind};
 use observe::fact::memory::Memory;
 
-use super::super::binary::Binary;
 use super::super::budget::Budget;
-use super::super::module::Module;
 use super::super::names::is_runtime;
-use super::super::pclntab::words;
 use super::blocks::BLOCK;
 use super::types::{self, Parts, Type};
 use crate::{RootCount, is_of_the_standard_library};
+use symbols::golang::binary::Binary;
+use symbols::golang::module::Module;
+use symbols::golang::pclntab::words;
 
 /// Variables that are kept; a Kubernetes server has about 60,000.
 const VARIABLES_MAX: usize = 500_000;

@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 
 use super::super::budget::Budget;
-use super::super::pclntab::words;
 use super::blocks::{BLOCK, Blocks};
 use super::spans::Heap;
 use crate::RootCount;
+use symbols::golang::pclntab::words;
 
 /// Roots that are told apart; those after them count to the last.
 pub const ROOTS_MAX: usize = 1 << ROOT_BITS;

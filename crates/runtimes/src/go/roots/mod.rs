@@ -39,12 +39,12 @@ use self::spans::Heap;
 use self::stacks::Stacks;
 use self::users::Users;
 use super::Go;
-use super::binary::Mapped;
 use super::budget::Budget;
 use super::goroutines::{Machine, Reader};
-use super::paged::Paged;
-use super::pclntab::Table;
 use crate::{Holder, Limits, RootCount, Snapshot, is_of_the_standard_library};
+use symbols::golang::binary::Mapped;
+use symbols::golang::paged::Paged;
+use symbols::golang::pclntab::Table;
 
 /// Of the memory that a snapshot may take, the part for copies of the heap: a half.
 const COPIES: usize = 2;

@@ -7,9 +7,9 @@ use observe::fact::memory::Memory;
 
 use super::super::budget::Budget;
 use super::super::layout::SpanLayout;
-use super::super::paged::Paged;
-use super::super::pclntab::words;
-use super::super::words::u64_at;
+use symbols::golang::paged::Paged;
+use symbols::golang::pclntab::words;
+use symbols::golang::words::u64_at;
 
 pub const PAGE_BITS: u32 = 13;
 const PAGE: u64 = 1 << PAGE_BITS;

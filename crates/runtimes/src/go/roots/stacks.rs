@@ -7,9 +7,9 @@ use observe::fact::memory::Memory;
 use super::super::budget::Budget;
 use super::super::goroutines::{Goroutine, Reader, State, read_goroutine};
 use super::super::names::is_runtime;
-use super::super::pclntab::words;
 use super::marks::Found;
 use crate::{RootCount, is_of_the_standard_library};
+use symbols::golang::pclntab::words;
 
 /// Of one stack, its outer end: deeper ones recurse.
 const STACK_BYTES_MAX: u64 = 1 << 20;

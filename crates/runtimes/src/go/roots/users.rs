@@ -9,13 +9,13 @@ use std::ops::Range;
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 use observe::fact::memory::Memory;
 
-use super::super::binary::{Binary, Mapped};
 use super::super::budget::Budget;
-use super::super::module::Module;
-use super::super::paged::Paged;
-use super::super::pclntab::{Call, Table};
-use super::super::words::u32_at;
 use crate::is_of_the_standard_library;
+use symbols::golang::binary::{Binary, Mapped};
+use symbols::golang::module::Module;
+use symbols::golang::paged::Paged;
+use symbols::golang::pclntab::{Call, Table};
+use symbols::golang::words::u32_at;
 
 /// Of the code at once; 16 bytes more are read, which the next part has, too.
 const CHUNK: u64 = 1 << 20;

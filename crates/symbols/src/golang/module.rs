@@ -5,7 +5,7 @@ use std::ops::Range;
 use observe::fact::memory::Memory;
 
 use super::binary::Binary;
-use super::layout::Layout;
+use super::version::Tables;
 use super::words::{MAGIC, find_word, word_quantum};
 
 /// Data that is searched for it in a stripped program.
@@ -32,7 +32,7 @@ pub struct Module {
     pub bss: Range<u64>,
     pub noptrdata: Range<u64>,
     pub gofunc: u64,
-    /// See [`Layout::wrapper`].
+    /// See [`Tables::wrapper`].
     pub wrapper: u8,
     /// Smallest step between two instructions: 1 on amd64, 4 on arm64.
     pub quantum: u64,
@@ -40,7 +40,7 @@ pub struct Module {
 
 impl Module {
     /// Reads it, and checks that it is one.
-    pub fn read(memory: &dyn Memory, at: u64, table: u64, layout: &Layout) -> Option<Module> {
+    pub fn read(memory: &dyn Memory, at: u64, table: u64, tables: &Tables) -> Option<Module> {
         let word = |offset: u64| memory.u64(at.checked_add(offset)?);
         let slice = |offset: u64| {
             let (at, count) = (word(offset)?, word(offset + 8)?);
@@ -61,8 +61,8 @@ impl Module {
             noptrdata: range(192)?,
             data: range(208)?,
             bss: range(224)?,
-            gofunc: word(layout.gofunc)?,
-            wrapper: layout.wrapper,
+            gofunc: word(tables.gofunc)?,
+            wrapper: tables.wrapper,
             quantum: word_quantum(memory, table)?,
         };
         let is_one = module.names.at > table && module.text.start < module.text.end;
@@ -70,10 +70,10 @@ impl Module {
     }
 
     /// Of a running program; by its symbol, or by its first word, which is the address of the table of functions.
-    pub fn find(memory: &dyn Memory, binary: &Binary, layout: &Layout) -> Option<Module> {
+    pub fn find(memory: &dyn Memory, binary: &Binary, tables: &Tables) -> Option<Module> {
         let table = binary.pclntab()?;
         let named = binary.variable("runtime.firstmoduledata");
-        let named = named.and_then(|at| Module::read(memory, at, table, layout));
+        let named = named.and_then(|at| Module::read(memory, at, table, tables));
         named.or_else(|| {
             let data = binary.sections.iter().filter(|section| section.is_data());
             let mut ranges = data.map(|section| {
@@ -82,7 +82,7 @@ impl Module {
             });
             ranges.find_map(|range| {
                 find_word(memory, range, &mut |at, word| {
-                    (word == table).then(|| Module::read(memory, at, table, layout))?
+                    (word == table).then(|| Module::read(memory, at, table, tables))?
                 })
             })
         })

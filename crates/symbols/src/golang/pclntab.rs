@@ -1,11 +1,15 @@
 //! The table of functions that every Go program carries, stripped or not: from an address to its functions, inlined
 //! ones too, and to the size of the frame there.
 
+use std::collections::HashMap;
+use std::ops::Range;
+
 use observe::fact::memory::Memory;
-use symbols::demangle::demangled;
 
 use super::module::{Module, Slice};
+use super::paged::Paged;
 use super::words::{u32_at, u64_at};
+use crate::demangle::demangled;
 
 /// `funcdata` and `pcdata` tables of a function, by number.
 const FUNCDATA_INLINED: u32 = 3;
@@ -17,6 +21,9 @@ const FUNCTION_BYTES: usize = 44;
 const INLINED_BYTES: u64 = 16;
 /// Bytes of one table of values that are decoded. The largest function of the standard library has about 20 kB.
 const VALUES_BYTES_MAX: u64 = 1 << 20;
+/// Functions that are compared by their names, and bytes of all names. A Kubernetes server has 100,000 and 6 MB.
+const FUNCTIONS_MAX: u64 = 1 << 21;
+const NAMES_BYTES_MAX: u64 = 64 << 20;
 /// Functions that were inlined into each other at one address.
 const INLINED_MAX: usize = 64;
 
@@ -85,6 +92,19 @@ impl<M: Memory> Table<M> {
 
     /// The function whose code holds an address.
     pub fn function(&self, pc: u64) -> Option<Function> {
+        let (_, record) = self.entry(self.index_of(pc)?)?;
+        self.read(self.at(self.module.functions, record)?)
+    }
+
+    /// Its code, up to the next function.
+    pub fn code(&self, pc: u64) -> Option<Range<u64>> {
+        let index = self.index_of(pc)?;
+        let start = self.module.text.start;
+        let at = |index| start.checked_add(self.entry(index)?.0.into());
+        Some(at(index)?..at(index + 1)?)
+    }
+
+    fn index_of(&self, pc: u64) -> Option<u64> {
         if !self.holds(pc) {
             return None;
         }
@@ -98,11 +118,48 @@ impl<M: Memory> Table<M> {
                 false => high = middle,
             }
         }
-        let (start, record) = self.entry(low)?;
-        if start > offset {
-            return None;
+        (self.entry(low)?.0 <= offset).then_some(low)
+    }
+
+    /// The code of functions with these names, in the order of the names.
+    pub fn named(&self, wanted: &[&str]) -> Vec<Option<Range<u64>>> {
+        let mut found = vec![None; wanted.len()];
+        let places = self.places_of(wanted).unwrap_or_default();
+        let paged = Table::new(Paged::new(&self.memory), self.module.clone());
+        let entries = self.module.index.count.min(FUNCTIONS_MAX);
+        for index in 0..entries.saturating_sub(1) {
+            let code = paged.entry(index).zip(paged.entry(index + 1));
+            let Some(((start, record), (end, _))) = code else {
+                break;
+            };
+            let named = self.at(self.module.functions, record);
+            let named = named.and_then(|record| paged.memory.u32(record.checked_add(4)?));
+            let Some(number) = named.and_then(|name| places.get(&name)) else {
+                continue;
+            };
+            // A function in assembly has a wrapper of the same name.
+            if paged.kind(record) != Some(self.module.wrapper) {
+                let at = |offset: u32| self.module.text.start.saturating_add(offset.into());
+                found[*number] = Some(at(start)..at(end));
+            }
         }
-        self.read(self.at(self.module.functions, record)?)
+        found
+    }
+
+    /// Where in the table of names these are, and the number of each.
+    fn places_of(&self, wanted: &[&str]) -> Option<HashMap<u32, usize>> {
+        let Slice { at, count } = self.module.names;
+        let names = self
+            .memory
+            .bytes(at, count.min(NAMES_BYTES_MAX), NAMES_BYTES_MAX)?;
+        let (mut places, mut start) = (HashMap::new(), 0);
+        for name in names.split(|byte| *byte == 0) {
+            if let Some(number) = wanted.iter().position(|one| one.as_bytes() == name) {
+                places.insert(start as u32, number);
+            }
+            start += name.len() + 1;
+        }
+        Some(places)
     }
 
     fn entry(&self, index: u64) -> Option<(u32, u32)> {
@@ -129,6 +186,11 @@ impl<M: Memory> Table<M> {
             flags: bytes[41],
             tables: bytes[43],
         })
+    }
+
+    fn kind(&self, record: u32) -> Option<u8> {
+        let function = self.read(self.at(self.module.functions, record)?)?;
+        Some(function.kind)
     }
 
     fn at(&self, slice: Slice, offset: u32) -> Option<u64> {

@@ -1,0 +1,96 @@
+//! Who calls an allocator besides native code: of runtimes whose functions no native stack leads to.
+
+use std::ops::Range;
+
+use bpf::python::Interpreter;
+use symbols::golang::functions::Functions;
+use symbols::registers::Registers;
+
+/// Of one process. A sample has the functions of one runtime at most: those of Python, where there are both.
+#[derive(Default)]
+pub struct Callers {
+    pub python: Option<Interpreter>,
+    pub go: Option<Go>,
+}
+
+/// A Go program that calls C.
+#[derive(Debug, Clone)]
+pub struct Go {
+    /// The code of the function by which it does.
+    pub asmcgocall: Range<u64>,
+    /// All of Go's code.
+    text: Range<u64>,
+}
+
+impl Callers {
+    pub fn of(pid: u32) -> Callers {
+        let python = Interpreter::of(pid);
+        let go = match python {
+            Some(_) => None,
+            None => Go::of(pid),
+        };
+        Callers { python, go }
+    }
+}
+
+impl Go {
+    /// On machines other than x86-64 the goroutine is left elsewhere.
+    fn of(pid: u32) -> Option<Go> {
+        if !cfg!(target_arch = "x86_64") {
+            return None;
+        }
+        let program = Functions::of(pid).ok()??;
+        let found = program.named(&["runtime.asmcgocall"]);
+        Some(Go {
+            asmcgocall: found.into_iter().next()??,
+            text: program.text(),
+        })
+    }
+
+    /// From a goroutine's stack as `asmcgocall` left it, who called that, and the stack from there on: in front of the
+    /// return address may be the caller's frame pointer, as the version of Go has it.
+    pub fn caller<'a>(&self, left: Registers, stack: &'a [u8]) -> Option<(Registers, &'a [u8])> {
+        let (words, _) = stack.as_chunks::<8>();
+        let mut first = words.iter().take(2).map(|word| u64::from_le_bytes(*word));
+        let at = first.position(|word| self.text.contains(&word))?;
+        let (pc, saved) = (u64::from_le_bytes(words[at]), u64::from_le_bytes(words[0]));
+        let caller = Registers {
+            pc,
+            sp: left.sp + 8 * (at as u64 + 1),
+            fp: if at == 0 { left.fp } else { saved },
+            lr: pc,
+        };
+        Some((caller, &stack[8 * (at + 1)..]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_pointer_may_be_in_front_of_the_return_address() {
+        let go = Go {
+            asmcgocall: 0x1000..0x1100,
+            text: 0x1000..0x9000,
+        };
+        let left = Registers {
+            pc: 0,
+            sp: 0x7000_0000,
+            fp: 0x7000_0100,
+            lr: 0,
+        };
+        let stack = |words: [u64; 3]| words.map(u64::to_le_bytes).concat();
+        let caller = |words| {
+            let stack = stack(words);
+            let (at, rest) = go.caller(left, &stack)?;
+            Some((at.pc, at.sp, at.fp, rest.len()))
+        };
+        let without = caller([0x2345, 0x7000_0200, 7]);
+        assert_eq!(without, Some((0x2345, 0x7000_0008, 0x7000_0100, 16)));
+        let with = caller([0x7000_0200, 0x2345, 7]);
+        assert_eq!(with, Some((0x2345, 0x7000_0010, 0x7000_0200, 8)));
+        assert_eq!(caller([0x7000_0200, 7, 0x2345]), None);
+        assert!(go.caller(left, &[1; 7]).is_none());
+    }
+}
