@@ -3,8 +3,8 @@
  * From which goroutine a thread of a Go program is in C, and where: C runs on a stack of the thread's own,
  * and the calls of Go are on the goroutine's, which has gone on by the time that a reader comes.
  *
- * `runtime.asmcgocall` leaves two words in front of the return address into itself when it calls C: how deep
- * the goroutine's stack is, and the goroutine (src/runtime/asm_amd64.s, since Go 1.4). Its code is looked for
+ * `runtime.asmcgocall` leaves two words further out than the return address into itself when it calls C: how
+ * deep the goroutine's stack is, and the goroutine (src/runtime/asm_amd64.s). The return address is looked for
  * among the words of the thread's stack. What is read may be anything: it is followed by reads alone.
  */
 #pragma once
@@ -14,13 +14,19 @@
 enum constants___cgo {
 	/* The process runs a Go program that calls C. */
 	IS_CGO,
+	/* Words from the return address to how deep the stack is. */
+	DEPTH_AT,
 };
 #define CGO(name) __builtin_preserve_enum_value(*(enum constants___cgo *)name, 1)
 
 enum {
 	GO_STACK_BYTES = 2048,
-	/* Words of a piece of stack that may be the return address: two more are behind it. */
-	GO_WORDS = GO_STACK_BYTES / 8 - 2,
+	/* The goroutine is at most so many words further out than the return address. */
+	GO_FAR = 7,
+	/* Words of a piece of stack that may be the return address. */
+	GO_WORDS = GO_STACK_BYTES / 8 - GO_FAR,
+	/* No stack is deeper (runtime.maxstacksize). */
+	GO_DEEP = 1 << 30,
 	/* Pieces of the thread's stack that are searched; the first is copied already. */
 	GO_PIECES = 4,
 };
@@ -49,15 +55,19 @@ struct code {
 
 MAP(asmcgocall, ARRAY, u32, struct code, 1);
 
-/* How deep the goroutine's stack is, and the goroutine; 0: not in these words. */
+/*
+ * How deep the goroutine's stack is, and the goroutine; 0: not in these words. Where C was called without one,
+ * or an address was left over in memory that nobody has written since, the search goes on.
+ */
 static always_inline int go_find(const u64 *words, u64 start, u64 bytes, u64 *depth, u64 *goroutine)
 {
 	for (u32 at = 0; at < GO_WORDS; at++) {
 		if (words[at] - start >= bytes)
 			continue;
-		*depth = words[at + 1];
-		*goroutine = words[at + 2];
-		return 1;
+		*depth = CGO(DEPTH_AT) == 1 ? words[at + 1] : words[at + 6];
+		*goroutine = CGO(DEPTH_AT) == 1 ? words[at + 2] : words[at + 7];
+		if (*goroutine && *depth && *depth < GO_DEEP)
+			return 1;
 	}
 	return 0;
 }
@@ -93,7 +103,7 @@ static always_inline void go_walk(const u8 *stack, u64 sp, struct go_stack *go)
 	for (u32 piece = 1; piece < GO_PIECES; piece++) {
 		if (is_found)
 			break;
-		/* The last two words of the piece before were not looked at. */
+		/* The last words of the piece before were not tried. */
 		if (read_user(go->stack, GO_STACK_BYTES, sp + piece * GO_WORDS * 8))
 			return;
 		is_found = go_find((const u64 *)go->stack, start, bytes, &depth, &at);

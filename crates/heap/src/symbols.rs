@@ -19,7 +19,6 @@ use super::probe::{LoadedObject, python_number};
 use super::smaps::Area;
 use ::symbols::frame::{Frame, JAVA_MODULE, JAVASCRIPT_MODULE, PYTHON_MODULE};
 use ::symbols::golang::functions::Functions;
-use ::symbols::golang::is_glue;
 use ::symbols::golang::pclntab::Call;
 use ::symbols::managed::{ManagedNames, is_managed};
 use ::symbols::python::{self, functions::PythonFunctions};
@@ -173,7 +172,6 @@ impl Symbols {
             called = named.into.map(|into| at - into);
             frames.extend(named.frames);
         }
-        frames.retain(|frame| !frame.function.as_deref().is_some_and(is_glue));
         frames
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::blame::{Shared, frame_behind, is_start};
 use super::libraries::behind_libraries;
 use super::sites::SiteGrowth;
-use super::wrappers::leading;
+use super::wrappers::{is_wrapper, leading};
 use heap::symbols::evaluates;
 use symbols::frame::Frame;
 
@@ -124,13 +124,15 @@ pub fn rank(growths: &[SiteGrowth], named: &Named, total_growth: f64) -> Vec<Sit
             growth,
             frames: frames.get(at..).unwrap_or_default(),
         });
+        let through = frames.get(named.first(stack)..at).unwrap_or_default();
         let placed = Placed {
             growth: growth.clone(),
             frames: frames.get(at..).unwrap_or_default().to_vec(),
-            through: frames
-                .get(named.first(stack)..at)
-                .unwrap_or_default()
-                .to_vec(),
+            through: through
+                .iter()
+                .filter(|frame| !is_wrapper(frame))
+                .cloned()
+                .collect(),
         };
         by_name
             .entry(named.name(stack, at))
@@ -163,8 +165,12 @@ pub fn rank(growths: &[SiteGrowth], named: &Named, total_growth: f64) -> Vec<Sit
             .unwrap_or(std::cmp::Ordering::Equal)
     });
     let largest = sites.first().map_or(0.0, |site| site.share_of_growth);
-    if largest < SPREAD_SHARE {
-        sites.splice(0..0, below(&wholes, total_growth));
+    if largest < SPREAD_SHARE
+        && let Some(site) = below(&wholes, total_growth, turning)
+    {
+        // What is below it is told by it.
+        sites.retain(|other| !other.stacks.iter().all(|stack| site.stacks.contains(stack)));
+        sites.insert(0, site);
     }
     sites
 }
@@ -179,46 +185,54 @@ struct Whole<'a> {
 }
 
 /// Of growth that is spread over many sites (what a parser builds is allocated all over it), the innermost function
-/// below which most of it is, where that grows for certain. Its stacks are those of sites that are listed too.
-fn below(wholes: &[Whole], total_growth: f64) -> Option<Site> {
+/// below which most of it is, where that grows for certain and the counters know of it. `turning`: sites at which most
+/// comes and goes.
+fn below(wholes: &[Whole], total_growth: f64, turning: usize) -> Option<Site> {
+    let sampled: f64 = wholes.iter().map(|whole| whole.growth.grown_bytes).sum();
+    if sampled <= 0.0 || total_growth <= 0.5 * sampled {
+        return None;
+    }
     let mut stacks_of: BTreeMap<String, Vec<(usize, usize)>> = BTreeMap::new();
     for (number, whole) in wholes.iter().enumerate() {
+        let places = whole.frames.iter().enumerate();
         // Of a function that calls itself the outermost call.
-        let by_name = whole
-            .frames
-            .iter()
-            .enumerate()
-            .filter(|(_, frame)| is_a_place(frame));
-        let by_name: BTreeMap<String, usize> =
-            by_name.map(|(at, frame)| (key_of(frame), at)).collect();
+        let by_name: BTreeMap<String, usize> = places
+            .filter(|(_, frame)| is_a_place(frame))
+            .map(|(at, frame)| (key_of(frame), at))
+            .collect();
         for (name, at) in by_name {
             stacks_of.entry(name).or_default().push((number, at));
         }
     }
-    let sampled: f64 = wholes.iter().map(|whole| whole.growth.grown_bytes).sum();
-    let joined = |stacks: &Vec<(usize, usize)>| {
-        let placed = stacks.iter().map(|(number, at)| Placed {
-            growth: wholes[*number].growth.clone(),
-            frames: wholes[*number].frames[*at..].to_vec(),
-            through: Vec::new(),
-        });
-        join(placed.collect())
+    let grown = |stacks: &Vec<(usize, usize)>| -> f64 {
+        let of = stacks.iter().map(|(number, _)| wholes[*number].growth);
+        of.map(|growth| growth.grown_bytes).sum()
     };
     let depth = |stacks: &Vec<(usize, usize)>| stacks.iter().map(|(_, at)| at).sum::<usize>();
-    let mut spread: Vec<&Vec<(usize, usize)>> = stacks_of.values().collect();
-    spread.retain(|stacks| {
-        let grown = stacks
-            .iter()
-            .map(|(number, _)| wholes[*number].growth.grown_bytes);
-        stacks.len() > 1 && grown.sum::<f64>() >= CALLER_SHARE * sampled
+    let spread = stacks_of.values();
+    let spread = spread.filter(|of| of.len() > 1 && grown(of) >= CALLER_SHARE * sampled);
+    let stacks = spread.min_by_key(|stacks| (stacks.len(), depth(stacks)))?;
+    let placed = stacks.iter().map(|(number, at)| Placed {
+        growth: wholes[*number].growth.clone(),
+        frames: wholes[*number].frames[*at..].to_vec(),
+        through: Vec::new(),
     });
-    spread.sort_by_key(|stacks| (stacks.len(), depth(stacks)));
-    let mut site = spread
-        .into_iter()
-        .map(joined)
-        .find(|site| site.growth.grows())?;
+    let mut site = join(placed.collect());
+    let share = freed_share(stacks.iter().map(|(number, _)| wholes[*number].growth));
+    site.growth.freed_bytes = share * site.growth.allocated_bytes;
     site.share_of_growth = site.growth.grown_bytes / total_growth.max(sampled);
-    Some(site)
+    site.growth.grows_among(turning).then_some(site)
+}
+
+/// Of what grows: what comes and goes beside it, in the same function, is no turnover of a cache that fills.
+fn freed_share<'a>(growths: impl Iterator<Item = &'a SiteGrowth>) -> f64 {
+    let (mut freed, mut grown) = (0.0, 0.0);
+    for growth in growths {
+        let weight = growth.grown_bytes.max(0.0);
+        freed += weight * growth.freed_share();
+        grown += weight;
+    }
+    if grown > 0.0 { freed / grown } else { 0.0 }
 }
 
 /// It says more than that a thread, or an interpreter, runs.

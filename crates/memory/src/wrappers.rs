@@ -7,6 +7,7 @@
 use heap::linked::functions::is_family;
 use heap::symbols::evaluates;
 use symbols::frame::{Frame, JAVA_MODULE, JAVASCRIPT_MODULE, PYTHON_MODULE};
+use symbols::golang::is_glue;
 use symbols::hotspot::{in_platform, is_jvm};
 use symbols::standard_library::in_standard_library;
 use symbols::v8::{is_nodes_own, is_runtime};
@@ -335,9 +336,7 @@ pub fn is_wrapper(frame: &Frame) -> bool {
     if path.contains("GlobalAlloc>::") {
         return true;
     }
-    // Go's side of a call of C: main._Cfunc_CString, main._cgo_cmalloc.
-    let of_cgo = path.contains("._Cfunc_") || path.contains("._cgo_");
-    of_cgo
+    is_glue(name)
         || NAMES.contains(&path)
         || is_family(path)
         || PATHS.iter().any(|start| path.starts_with(start))

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags};
 
-use super::file_locks::holder_of;
+use super::file_locks::FileLocks;
 use super::sockets::{Found, Sockets};
 
 /// A number may be closed and used anew, by a server of a connection for each request at once: what was read is
@@ -86,6 +86,7 @@ pub struct Descriptors {
     epolls: HashMap<i32, (Instant, Watched)>,
     /// By the number of a mount, whether its files are this machine's.
     mounts: HashMap<u64, bool>,
+    locks: FileLocks,
 }
 
 /// Of a process's mounts, and of the text about a descriptor.
@@ -104,6 +105,7 @@ impl Descriptors {
             sockets: Sockets::of(pid),
             epolls: HashMap::new(),
             mounts: HashMap::new(),
+            locks: FileLocks::default(),
         }
     }
 
@@ -243,10 +245,8 @@ impl Descriptors {
         }
         let path = format!("/proc/{}/fd/{fd}", self.pid);
         let file = rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok()?;
-        holder_of(
-            (file.stx_dev_major, file.stx_dev_minor, file.stx_ino),
-            self.pid,
-        )
+        let file = (file.stx_dev_major, file.stx_dev_minor, file.stx_ino);
+        self.locks.holder_of(file, self.pid)
     }
 
     /// A pipe with a name, a terminal: no file is read or written.

@@ -1,8 +1,8 @@
 //! Code that no symbols name: of a stripped Go program by its own tables, of other files by the place in the file.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
@@ -27,9 +27,9 @@ pub fn nameless(address: u64) -> Frame {
 /// Processes whose files were read; past it they are read anew.
 const KEPT_MAX: usize = 64;
 
-/// By process and program file, which exec changes.
+/// By process, and what each exec makes anew: its auxiliary vector, which has addresses.
 #[derive(Default)]
-pub struct Symbolless(HashMap<(u32, u64, u64), Known>);
+pub struct Symbolless(HashMap<(u32, u64), Known>);
 
 struct Known {
     /// Of a Go program.
@@ -49,15 +49,19 @@ impl Symbolless {
     pub fn name(&mut self, pid: u32, addresses: &[u64], frames: &mut [Vec<Frame>]) {
         let is_nameless = |frames: &[Frame]| matches!(frames, [one] if one.is_nameless());
         let others = addresses.iter().zip(frames);
-        let mut is_read = false;
-        for (at, frames) in others.filter(|(_, frames)| is_nameless(frames)) {
-            let Some(known) = self.of(pid) else {
-                return;
-            };
-            if !std::mem::replace(&mut is_read, true) && !known.holds(*at) {
-                // Mapped since.
-                known.code = code_of(pid);
-            }
+        let others = others.filter(|(_, frames)| is_nameless(frames));
+        let others: Vec<(&u64, &mut Vec<Frame>)> = others.collect();
+        if others.is_empty() {
+            return;
+        }
+        let Some(known) = self.of(pid) else {
+            return;
+        };
+        if !others.iter().all(|(at, _)| known.holds(**at)) {
+            // Mapped since.
+            known.code = code_of(pid);
+        }
+        for (at, frames) in others {
             if let Some(named) = known.named(*at) {
                 *frames = named;
             }
@@ -65,11 +69,14 @@ impl Symbolless {
     }
 
     fn of(&mut self, pid: u32) -> Option<&mut Known> {
-        let file = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?;
+        let mut hasher = DefaultHasher::new();
+        std::fs::read(format!("/proc/{pid}/auxv"))
+            .ok()?
+            .hash(&mut hasher);
         if self.0.len() >= KEPT_MAX {
             self.0.clear();
         }
-        let known = self.0.entry((pid, file.dev(), file.ino()));
+        let known = self.0.entry((pid, hasher.finish()));
         Some(known.or_insert_with(|| Known {
             functions: Functions::of(pid).ok().flatten(),
             code: code_of(pid),
@@ -132,7 +139,7 @@ fn go_frame(call: &Call, module: &str, code: &Range<u64>) -> Frame {
         name: without_types(&call.name),
         module: module.to_owned(),
         start: code.start,
-        bytes: code.end - code.start,
+        bytes: code.end.saturating_sub(code.start),
         package: dependency(file),
         borrowed: is_borrowed(file),
         interpreter: false,

@@ -216,14 +216,21 @@ impl Waits {
         let file = self.descriptors.describe(fd).name;
         let mut hasher = DefaultHasher::new();
         file.hash(&mut hasher);
-        // Whoever had it in a wait that is over by now has let it go.
-        let held = match self.descriptors.locked_by(fd) {
-            Some(holder) => format!(" that {holder} has"),
-            None => String::new(),
-        };
         Wait {
-            activity: places.text(&format!("waiting for a lock of {file}{held}")),
+            activity: places.text(&format!("waiting for a lock of {file}")),
             ..Wait::of(WaitKind::Lock, hasher.finish() | NO_ADDRESS)
+        }
+    }
+
+    /// Of a wait for a lock of a file that goes on: which other process has it, in its words.
+    pub fn tell_file_holder(&mut self, wait: &mut Wait, call: &Call, places: &mut Places) {
+        let fd = call.args[0] as i32;
+        if wait.is_of_a_file()
+            && let Some(holder) = self.descriptors.locked_by(fd)
+        {
+            let file = self.descriptors.describe(fd).name;
+            let words = format!("waiting for a lock of {file} that {holder} has");
+            wait.activity = places.text(&words);
         }
     }
 

@@ -110,11 +110,6 @@ impl Slow {
 }
 
 /// What a request's time went to, in no order; adds up to it. `replies`: in the order in which they came.
-#[cfg(test)]
-fn steps(pieces: &Pieces, replies: &[Reply], request: &Answered) -> Vec<Step> {
-    way(pieces, replies, request).steps
-}
-
 fn way<'a>(pieces: &'a Pieces, replies: &'a [Reply], request: &Answered) -> Way<'a> {
     let mut way = Way {
         pieces,

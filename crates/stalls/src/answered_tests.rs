@@ -39,7 +39,7 @@ fn request(start_ms: u64, received_ms: u64, end_ms: u64) -> Answered {
 
 /// Milliseconds by thread and what they went to.
 fn went(pieces: &Pieces, request: &Answered) -> BTreeMap<(Option<Tid>, Went), u64> {
-    let steps = steps(pieces, &[], request);
+    let steps = way(pieces, &[], request).steps;
     let sum: u64 = steps.iter().map(Step::ns).sum();
     assert_eq!(sum, request.ns(), "{steps:#?}");
     let mut found = BTreeMap::new();

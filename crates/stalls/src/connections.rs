@@ -149,7 +149,7 @@ impl Connections {
     /// Waits in which slow requests lay, though they had arrived.
     pub fn waits_past_requests(&mut self) -> Vec<Stall> {
         // Where most requests lie in their sockets first, that is no part of what is usual.
-        let taken_up = self.ordinary.taken_up_ns();
+        let taken_up = self.ordinary.taken_up_ns(REQUESTS_MIN);
         let usual = self.usual_ns().into_iter().chain(taken_up).min();
         let Some(least_ns) = usual.map(far_from) else {
             return Vec::new();

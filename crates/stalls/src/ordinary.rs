@@ -34,17 +34,20 @@ impl Ordinary {
                 *self.ns.entry(*went).or_default() += ns;
             }
             let lay: u64 = examined.untaken.iter().map(Untaken::ns).sum();
-            if self.taken_up_ns.len() < TIMES_MAX {
-                self.taken_up_ns.push(request.ns().saturating_sub(lay));
+            let taken_up_ns = request.ns().saturating_sub(lay);
+            // Past the most, the newest take the places of the oldest.
+            match self.taken_up_ns.get_mut((self.count - 1) % TIMES_MAX) {
+                Some(old) => *old = taken_up_ns,
+                None => self.taken_up_ns.push(taken_up_ns),
             }
         }
     }
 
-    /// What an ordinary request takes once it is taken up, nanoseconds: their median.
-    pub fn taken_up_ns(&self) -> Option<u64> {
+    /// What an ordinary request takes once it is taken up, nanoseconds: the median of `least` or more.
+    pub fn taken_up_ns(&self, least: usize) -> Option<u64> {
         let mut all = self.taken_up_ns.clone();
         let middle = all.len() / 2;
-        (!all.is_empty()).then(|| *all.select_nth_unstable(middle).1)
+        (all.len() >= least).then(|| *all.select_nth_unstable(middle).1)
     }
 }
 
@@ -67,7 +70,8 @@ mod tests {
         ordinary.take(&Pieces::default(), &[], &many[..3]);
         ordinary.take(&Pieces::default(), &[], &[]);
         assert_eq!(ordinary.count, 16 + 3);
-        assert_eq!(ordinary.taken_up_ns(), Some(40));
+        assert_eq!(ordinary.taken_up_ns(19), Some(40));
+        assert_eq!(ordinary.taken_up_ns(20), None);
         assert_eq!(ordinary.ns, [(Went::Unseen, 19 * 40)].into());
     }
 }

@@ -18,6 +18,9 @@ pub struct Callers {
 pub struct Go {
     /// The code of the function by which it does.
     pub asmcgocall: Range<u64>,
+    /// How many words further out than its return address it leaves how deep the goroutine's stack is, and behind that
+    /// the goroutine.
+    pub depth_at: u32,
     /// All of Go's code.
     text: Range<u64>,
 }
@@ -43,8 +46,21 @@ impl Go {
         let found = program.named(&["runtime.asmcgocall"]);
         Some(Go {
             asmcgocall: found.into_iter().next()??,
+            depth_at: match program.minor {
+                ..=21 => 6,
+                _ => 1,
+            },
             text: program.text(),
         })
+    }
+
+    /// One that is never found: the walk takes longest then.
+    pub fn unfound() -> Go {
+        Go {
+            asmcgocall: u64::MAX - 1..u64::MAX,
+            depth_at: 1,
+            text: 0..0,
+        }
     }
 
     /// From a goroutine's stack as `asmcgocall` left it, who called that, and the stack from there on: in front of the
@@ -72,6 +88,7 @@ mod tests {
     fn a_frame_pointer_may_be_in_front_of_the_return_address() {
         let go = Go {
             asmcgocall: 0x1000..0x1100,
+            depth_at: 1,
             text: 0x1000..0x9000,
         };
         let left = Registers {

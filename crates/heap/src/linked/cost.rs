@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::callers::Callers;
+use super::callers::{Callers, Go};
 use super::functions::{Function, Role};
 use super::layout::ROOM;
 use super::pace::Cost;
@@ -72,13 +72,13 @@ pub fn own_function(probed: Probed, role: Role) -> io::Result<Function> {
     })
 }
 
-/// What traps cost on this machine. `walks`: samples are of a process that runs Python.
-pub fn measure_cost(walks: bool) -> io::Result<Cost> {
+/// What traps cost on this machine, and samples of a process with such callers.
+pub fn measure_cost(callers: &Callers) -> io::Result<Cost> {
     let hit_ns = hit_ns_of(emulated)?;
     Ok(Cost {
         hit_ns,
         step_ns: (hit_ns_of(stepped)? - hit_ns).max(0.0),
-        sample_ns: sample_ns(walks)?,
+        sample_ns: sample_ns(callers)?,
     })
 }
 
@@ -94,12 +94,12 @@ fn hit_ns_of(probed: Probed) -> io::Result<f64> {
     Ok(each(calls_ns(probed), plain_ns))
 }
 
-/// Beyond the hits at entry and exit. `walks`: with as many frames of Python as are kept.
-fn sample_ns(walks: bool) -> io::Result<f64> {
+/// Beyond the hits at entry and exit: with as many frames of Python as are kept, or the longest search for Go's.
+fn sample_ns(of: &Callers) -> io::Result<f64> {
     let made = Made::deep(FRAMES as u64);
     let callers = || Callers {
-        python: made.interpreter().ok().filter(|_| walks),
-        ..Callers::default()
+        python: made.interpreter().ok().filter(|_| of.python.is_some()),
+        go: of.go.as_ref().map(|_| Go::unfound()),
     };
     let probed = attach(
         &Target::own()?,
@@ -123,7 +123,9 @@ mod tests {
     #[test]
     fn a_trap_costs_something() {
         let _alone = bpf::uprobes::own::alone();
-        match measure_cost(true) {
+        let go = Some(Go::unfound());
+        let callers = Callers { python: None, go };
+        match measure_cost(&callers) {
             Ok(cost) => assert!(cost.hit_ns > 0.0, "{cost:?}"),
             Err(error) => skipped(&format!("uprobes cannot be tried: {error}")),
         }

@@ -177,6 +177,7 @@ pub fn open(functions: &[Function], room: Room, callers: Callers) -> io::Result<
     Array::create(&mut object, "families")?.write(0, family);
     let asmcgocall = Array::create(&mut object, "asmcgocall")?;
     object.set("IS_CGO", callers.go.is_some().into());
+    object.set("DEPTH_AT", callers.go.as_ref().map_or(1, |go| go.depth_at));
     if let Some(go) = callers.go {
         let (start, bytes) = (go.asmcgocall.start, go.asmcgocall.end - go.asmcgocall.start);
         asmcgocall.write(0, Range { start, bytes });

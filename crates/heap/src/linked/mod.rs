@@ -104,7 +104,7 @@ impl Linked {
         bpf::uprobes::prepare()?;
         let callers = Callers::of(pid);
         let go = callers.go.clone();
-        let cost = measure_cost(callers.python.is_some())?;
+        let cost = measure_cost(&callers)?;
         let probed = attach(&target, &functions, ROOM, &|| Callers::of(pid))?;
         let kernel_bytes = fdinfo::kernel_bytes();
         if kernel_bytes > KERNEL_BYTES_MAX {

@@ -1,5 +1,6 @@
 //! Uprobes on functions of our own.
 
+use super::callers::Go;
 use super::cost::{GIVE, own_function};
 use super::functions::Role;
 use super::table::Record;
@@ -247,7 +248,9 @@ fn the_state_of_another_thread_is_not_followed() {
 #[test]
 fn walks_cost_little() {
     let _alone = alone();
-    let costs = [false, true].map(super::cost::measure_cost);
+    let made = Made::deep(1);
+    let costs =
+        [None, made.interpreter().ok()].map(|python| super::cost::measure_cost(&by_python(python)));
     match costs {
         [Ok(without), Ok(with)] => {
             eprintln!(
@@ -294,5 +297,28 @@ fn the_kernel_takes_the_walks_of_every_version() {
             emulated(bytes);
         }
         assert_eq!(probed.maps.lost.read(0), 0, "3.{minor}");
+    }
+}
+
+/// Of a Go program that calls C, of versions before and since 1.22.
+#[test]
+fn the_kernel_takes_the_search_for_a_goroutine() {
+    let _alone = alone();
+    if Allowed::try_all().bpf.is_err() {
+        skipped("programs need root");
+        return;
+    }
+    let function = own_function(emulated, GIVE).unwrap();
+    for depth_at in [1, 6] {
+        let mut go = Go::unfound();
+        go.depth_at = depth_at;
+        let callers = Callers {
+            go: Some(go),
+            ..Callers::default()
+        };
+        let functions = std::slice::from_ref(&function);
+        let (mut object, _maps) = layout::open(functions, ROOM, callers).unwrap();
+        layout::set_exit(&mut object, ResultIn::ReturnRegister, false);
+        object.load("on_exit", Way::Events.kind().unwrap()).unwrap();
     }
 }

@@ -127,6 +127,19 @@ fn growth_that_is_spread_is_told_by_the_function_below_which_it_is() {
         ("parse", 30)
     );
     assert!((sites[0].share_of_growth - 30.0 / 31.0).abs() < 1e-9);
+    // A cache whose entries are made at many places, beside what comes and goes.
+    let mut filling = growths.clone();
+    for (stack, growth) in filling.iter_mut().enumerate().take(30) {
+        let is_cache = stack % 2 == 0;
+        growth.grown_bytes = if is_cache { 20.0 } else { 0.1 };
+        (growth.allocated_bytes, growth.freed_bytes) = match is_cache {
+            true => (20.0, 0.0),
+            false => (5_000.0, 4_999.9),
+        };
+    }
+    let fills = &rank(&filling, &named, 310.0)[0];
+    assert_eq!(fills.name(), "parse");
+    assert!(fills.growth.freed_share() < 0.01, "{:?}", fills.growth);
     // One that stands out speaks for itself, and chance for nobody.
     growths[3].grown_bytes = 200.0;
     assert_eq!(rank(&growths, &named, 500.0)[0].name(), "node_3");

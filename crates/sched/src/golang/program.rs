@@ -61,7 +61,7 @@ impl Program {
             None => by_tables(pid)?,
         };
         let place = |(code, kind): (&Range<u64>, u32)| -> io::Result<Place> {
-            let (offset, entry) = probed_at(file, code.start, code.end - code.start)
+            let (offset, entry) = probed_at(file, code.start, code.end.saturating_sub(code.start))
                 .ok_or_else(|| io::Error::other("no segment holds its code"))?;
             Ok(Place {
                 kind,
@@ -110,7 +110,7 @@ struct Found {
     reasons: Vec<String>,
 }
 
-/// `None`: it is stripped.
+/// `None`: it is stripped, or lacks one of them.
 fn by_symbols<'a>(pid: u32, file: &object::File<'a, &'a ReadCache<&File>>) -> Option<Found> {
     let mut names = FUNCTIONS.map(|(name, _)| name).to_vec();
     names.push("runtime.waitReasonStrings");
@@ -142,7 +142,10 @@ fn by_tables(pid: u32) -> io::Result<Found> {
     let functions = code.into_iter().collect::<Option<Vec<_>>>();
     let functions = functions
         .ok_or_else(|| io::Error::other("not all functions of its scheduler are in its tables"))?;
-    let in_file = |code: Range<u64>| code.start - own.binary.bias..code.end - own.binary.bias;
+    let in_file = |code: Range<u64>| {
+        let of = |address: u64| address.wrapping_sub(own.binary.bias);
+        of(code.start)..of(code.end)
+    };
     let reasons = own.wait_reasons();
     if reasons.is_empty() {
         return Err(io::Error::other(

@@ -134,14 +134,15 @@ impl Watch {
                     return None;
                 }
                 // Asked anew: at the switch a connection may have been too young for the tables.
-                let wait = match &blocked.call {
+                let mut wait = match &blocked.call {
                     Some(call) => self.waits.of_call(call, &mut self.places),
                     None => blocked.wait,
                 };
-                let wait = Wait {
-                    place: blocked.wait.place,
-                    ..wait
-                };
+                wait.place = blocked.wait.place;
+                if let Some(call) = &blocked.call {
+                    let (waits, places) = (&mut self.waits, &mut self.places);
+                    waits.tell_file_holder(&mut wait, call, places);
+                }
                 (wait, addresses, None)
             }
             Some(_) => (blocked.wait, Vec::new(), None),

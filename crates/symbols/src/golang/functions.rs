@@ -17,6 +17,8 @@ const STEPS_MAX: u32 = 1 << 20;
 
 pub struct Functions {
     pub binary: Binary,
+    /// Of Go 1.`minor`.
+    pub minor: u32,
     memory: ProcessMemory,
     module: Module,
 }
@@ -31,14 +33,15 @@ impl Functions {
         let Some(binary) = Binary::open(pid)? else {
             return Ok(None);
         };
-        let version = binary.version.as_deref().and_then(minor_of);
-        let Some(tables) = version.and_then(Tables::of) else {
+        let minor = binary.version.as_deref().and_then(minor_of).unwrap_or(0);
+        let Some(tables) = Tables::of(minor) else {
             return Ok(None);
         };
         let memory = ProcessMemory::new(File::open(format!("/proc/{pid}/mem"))?.into());
         let module = Module::find(&memory, &binary, &tables);
         Ok(module.map(|module| Functions {
             binary,
+            minor,
             memory,
             module,
         }))

@@ -13,10 +13,12 @@ pub mod reasons;
 pub mod version;
 pub mod words;
 
-/// Between Go and C, and neither: what cgo and the runtime put there for a call.
+/// Between Go and C, and neither: what cgo and the runtime put there for a call (`main._Cfunc_CString`,
+/// `main._cgo_cmalloc`).
 pub fn is_glue(function: &str) -> bool {
     let of_runtime = ["runtime.cgocall", "runtime.asmcgocall"];
     function.contains("._Cfunc_")
+        || function.contains("._cgo_")
         || (function.starts_with("_cgo_") && function.contains("_Cfunc_"))
         || of_runtime.iter().any(|name| function.starts_with(name))
 }
@@ -34,6 +36,7 @@ mod tests {
             "runtime.asmcgocall.abi0",
             "runtime.asmcgocall_landingpad.abi0",
             "_cgo_ef9ceaaf32cb_Cfunc_picture_scaled",
+            "main._cgo_cmalloc",
         ];
         assert!(glue.iter().all(|name| is_glue(name)));
         let others = [

@@ -39,9 +39,12 @@ fn search(memory: &dyn Memory, module: &Module, step: &mut dyn FnMut() -> bool) 
         let is = |at: u64, text: &[u8]| {
             let mut bytes = [0; 32];
             let bytes = &mut bytes[..text.len()];
-            let length = paged.u64(at.checked_add(8)?)?;
+            if paged.u64(at.checked_add(8)?)? != text.len() as u64 {
+                return None;
+            }
+            // Of no other text a page is read: it may be one that the process has not touched for long.
             paged.read(paged.u64(at)?, bytes)?;
-            (length == text.len() as u64 && bytes == text).then_some(())
+            (bytes == text).then_some(())
         };
         if !(ADDRESS_MIN..ADDRESS_MAX).contains(&word)
             || !module.data.contains(&at.checked_sub(16)?)

@@ -48,6 +48,9 @@ pub struct StallsArgs {
         conflicts_with = "command"
     )]
     pub pid: Option<u32>,
+    /// Watch the process of --pid itself, also where it only starts others
+    #[arg(long, requires = "pid")]
+    pub exact: bool,
     /// Write everything that the watch sees to this file, for --replay
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,

@@ -29,7 +29,7 @@ impl Subject {
                 there,
                 "there is no process {pid}: it ended, or the number is another's"
             );
-            let worker = worker::find(pid);
+            let worker = (!args.exact).then(|| worker::find(pid)).flatten();
             return Ok(worker.map_or(Subject::Attached(pid), Subject::Worker));
         }
         let (program, rest) = args.command.split_first().context("no command was given")?;

@@ -1,11 +1,13 @@
 //! A server of several processes: the first one starts the others, and requests stall in those.
 
+use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
-use heap::family::{Member, read_everyone};
+use heap::family::read_everyone;
 use observe::proc::ProcRoot;
 use sched::descriptors::Descriptors;
 
@@ -23,26 +25,20 @@ pub struct Worker {
     pub pid: u32,
     /// How many there are.
     pub of: usize,
-    /// None of them did anything meanwhile.
-    pub is_idle: bool,
 }
 
 impl Worker {
     /// Told beside what is missing.
     pub fn words(&self, supervisor: u32) -> String {
-        let Worker { pid, of, is_idle } = self;
-        let why = match is_idle {
-            true => "none of which works now",
-            false => "of which it works most",
-        };
+        let Worker { pid, of } = self;
         format!(
-            "process {supervisor} has no clients and starts others: {pid} is watched, one of {of} that run the same \
-             program, {why}; another one by its own --pid"
+            "process {supervisor} has no clients and starts others: {pid} is watched, one of {of} with its sockets, \
+             of which it works most; another one by its own --pid, and {supervisor} itself with --exact"
         )
     }
 }
 
-/// Of a process that serves nobody itself, has no client and nearly no work, the child that runs the same program and
+/// Of a process that serves nobody itself, has no client and nearly no work, the child with sockets of its own that
 /// works most; `None`: watch the process itself.
 pub fn find(pid: u32) -> Option<Worker> {
     let children = children(pid);
@@ -52,7 +48,7 @@ pub fn find(pid: u32) -> Option<Worker> {
     let before: Vec<u64> = children.iter().map(|child| ran_ns(*child)).collect();
     let own = ran_ns(pid);
     sleep(TRIED);
-    let own = ran_ns(pid) - own;
+    let own = ran_ns(pid).saturating_sub(own);
     let ran = children.iter().zip(&before);
     let ran = ran.map(|(child, before)| (ran_ns(*child).saturating_sub(*before), *child));
     let ran: Vec<(u64, u32)> = ran.collect();
@@ -67,26 +63,41 @@ fn busiest(ran: &[(u64, u32)], own: u64) -> Option<Worker> {
     let (most, pid) = ran
         .iter()
         .max_by_key(|(ns, pid)| (*ns, std::cmp::Reverse(*pid)))?;
-    (own <= all / SUPERVISES + NOTHING_NS).then_some(Worker {
+    (*most > 0 && own <= all / SUPERVISES + NOTHING_NS).then_some(Worker {
         pid: *pid,
         of: ran.len(),
-        is_idle: *most == 0,
     })
 }
 
-/// Those that run the same program file.
+/// Those that run the same program file and have a socket of the parent's open: a server's workers take their clients
+/// from where that listens. A pool that computes has none.
 fn children(pid: u32) -> Vec<u32> {
-    let program = |pid: i32| {
+    let program = |pid: u32| {
         let file = fs::metadata(format!("/proc/{pid}/exe")).ok()?;
         Some((file.dev(), file.ino()))
     };
     let everyone = read_everyone(&ProcRoot::default()).unwrap_or_default();
-    let Some(own) = program(pid as i32) else {
+    let of_it = everyone.iter().filter(|member| member.parent == pid as i32);
+    let all: Vec<u32> = of_it.map(|member| member.pid as u32).collect();
+    let Some(own) = program(pid).filter(|_| !all.is_empty()) else {
         return Vec::new();
     };
-    let is_one = |member: &&Member| member.parent == pid as i32 && program(member.pid) == Some(own);
-    let found = everyone.iter().filter(is_one);
-    found.map(|member| member.pid as u32).collect()
+    let sockets = sockets(pid);
+    let is_worker =
+        |child: &u32| program(*child) == Some(own) && !self::sockets(*child).is_disjoint(&sockets);
+    all.into_iter().filter(is_worker).collect()
+}
+
+/// The sockets that a process has open, `socket:[4711]`.
+fn sockets(pid: u32) -> HashSet<PathBuf> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten();
+    let targets = entries.flatten().take(DESCRIPTORS_MAX);
+    let targets = targets.filter_map(|entry| fs::read_link(entry.path()).ok());
+    targets
+        .filter(|target| target.to_string_lossy().starts_with("socket:"))
+        .collect()
 }
 
 /// Whether it has a client's connection.
@@ -118,25 +129,11 @@ mod tests {
 
     #[test]
     fn a_process_that_works_is_watched_itself() {
-        let idle = busiest(&[(0, 7), (0, 8)], 0);
-        let first = Worker {
-            pid: 7,
-            of: 2,
-            is_idle: true,
-        };
-        assert_eq!(idle, Some(first));
-        let works = busiest(&[(10_000_000, 7), (30_000_000, 8)], 2_000_000);
-        let second = Worker {
-            pid: 8,
-            of: 2,
-            is_idle: false,
-        };
-        assert_eq!(works, Some(second));
-        assert_eq!(
-            busiest(&[(10_000_000, 7), (30_000_000, 8)], 4_000_000),
-            None
-        );
-        assert_eq!(busiest(&[(0, 7)], 1_100_000), None);
+        let second = Some(Worker { pid: 8, of: 2 });
+        let busy = [(10_000_000, 7), (30_000_000, 8)];
+        assert_eq!(busiest(&busy, 2_000_000), second);
+        assert_eq!(busiest(&busy, 4_000_000), None);
+        assert_eq!(busiest(&[(0, 7), (0, 8)], 0), None, "nobody works");
     }
 
     /// The test runner has no children of its own program.
