@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_waits_has_no_lock() {
+    fn a_waiter_has_no_lock() {
         let list = "1: FLOCK  ADVISORY  WRITE 21327 fe:00:131077 0 EOF\n\
                     1: -> FLOCK  ADVISORY  WRITE 21330 fe:00:131077 0 EOF\n\
                     2: OFDLCK ADVISORY  READ -1 fe:00:131078 0 EOF\n\
