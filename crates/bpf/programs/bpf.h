@@ -72,6 +72,24 @@ static always_inline void *only(void *map)
 	return map_lookup(map, &first);
 }
 
+/* Code of the process. */
+struct range {
+	u64 start, bytes;
+};
+
+/* Of a stack, in a record. */
+enum { STACK_BYTES = 2048 };
+
+/* As much of a stack as is there; gives how much. */
+static always_inline u64 copy_stack(u8 *into, u64 from)
+{
+	if (!read_user(into, STACK_BYTES, from))
+		return STACK_BYTES;
+	if (!read_user(into, 512, from))
+		return 512;
+	return read_user(into, 128, from) ? 0 : 128;
+}
+
 static always_inline void count(void *counter)
 {
 	u64 *number = only(counter);

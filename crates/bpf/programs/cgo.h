@@ -20,11 +20,10 @@ enum constants___cgo {
 #define CGO(name) __builtin_preserve_enum_value(*(enum constants___cgo *)name, 1)
 
 enum {
-	GO_STACK_BYTES = 2048,
 	/* The goroutine is at most so many words further out than the return address. */
 	GO_FAR = 7,
 	/* Words of a piece of stack that may be the return address. */
-	GO_WORDS = GO_STACK_BYTES / 8 - GO_FAR,
+	GO_WORDS = STACK_BYTES / 8 - GO_FAR,
 	/* No stack is deeper (runtime.maxstacksize). */
 	GO_DEEP = 1 << 30,
 	/* Pieces of the thread's stack that are searched; the first is copied already. */
@@ -39,7 +38,7 @@ struct go_stack {
 	u64 fp;
 	/* Bytes of the stack that could be read. */
 	u64 copied;
-	u8 stack[GO_STACK_BYTES];
+	u8 stack[STACK_BYTES];
 };
 
 /* The beginning of the runtime's `struct g`: of its stack the ends, and what `asmcgocall` saved. */
@@ -49,11 +48,7 @@ struct goroutine {
 	u64 fp, older_fp;
 };
 
-struct code {
-	u64 start, bytes;
-};
-
-MAP(asmcgocall, ARRAY, u32, struct code, 1);
+MAP(asmcgocall, ARRAY, u32, struct range, 1);
 
 /*
  * How deep the goroutine's stack is, and the goroutine; 0: not in these words. Where C was called without one,
@@ -72,23 +67,10 @@ static always_inline int go_find(const u64 *words, u64 start, u64 bytes, u64 *de
 	return 0;
 }
 
-static always_inline void go_copy(struct go_stack *go)
-{
-	go->copied = 2048;
-	if (!read_user(go->stack, 2048, go->sp))
-		return;
-	go->copied = 512;
-	if (!read_user(go->stack, 512, go->sp))
-		return;
-	go->copied = 128;
-	if (read_user(go->stack, 128, go->sp))
-		go->copied = 0;
-}
-
-/* `stack`: the thread's, from `sp` on, of GO_STACK_BYTES. All of `go` but the stack is written. */
+/* `stack`: the thread's, from `sp` on, of STACK_BYTES. All of `go` but the stack is written. */
 static always_inline void go_walk(const u8 *stack, u64 sp, struct go_stack *go)
 {
-	struct code *code = only(&asmcgocall);
+	struct range *code = only(&asmcgocall);
 	struct goroutine of = {};
 	u64 depth = 0, at = 0;
 
@@ -104,7 +86,7 @@ static always_inline void go_walk(const u8 *stack, u64 sp, struct go_stack *go)
 		if (is_found)
 			break;
 		/* The last words of the piece before were not tried. */
-		if (read_user(go->stack, GO_STACK_BYTES, sp + piece * GO_WORDS * 8))
+		if (read_user(go->stack, STACK_BYTES, sp + piece * GO_WORDS * 8))
 			return;
 		is_found = go_find((const u64 *)go->stack, start, bytes, &depth, &at);
 	}
@@ -112,5 +94,5 @@ static always_inline void go_walk(const u8 *stack, u64 sp, struct go_stack *go)
 		return;
 	go->sp = of.high - depth;
 	go->fp = of.fp - go->sp < depth ? of.fp : of.older_fp;
-	go_copy(go);
+	go->copied = copy_stack(go->stack, go->sp);
 }

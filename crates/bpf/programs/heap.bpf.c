@@ -33,10 +33,6 @@ enum { FUNCTIONS_MAX = 256 };
 /* Draws from which the distance to the next sample is taken, and the bits behind their point. */
 enum { DRAWS = 4096, DRAW_BITS = 16 };
 
-struct range {
-	u64 start, bytes;
-};
-
 /* In one value: the verifier of Linux 6.1 takes a loop of lookups for one without end. */
 struct family {
 	struct range functions[FUNCTIONS_MAX];
@@ -94,7 +90,7 @@ struct given {
 	u64 pc, sp, fp;
 	u64 function;
 	u64 copied;
-	u8 stack[2048];
+	u8 stack[STACK_BYTES];
 };
 
 /* Of a process that runs Python. */
@@ -271,20 +267,6 @@ int on_entry(struct registers *registers)
 	return STAYS;
 }
 
-/* As much of the caller's stack as is there. */
-static always_inline void copy_stack(struct given *given)
-{
-	given->copied = 2048;
-	if (!read_user(given->stack, 2048, given->sp))
-		return;
-	given->copied = 512;
-	if (!read_user(given->stack, 512, given->sp))
-		return;
-	given->copied = 128;
-	if (read_user(given->stack, 128, given->sp))
-		given->copied = 0;
-}
-
 static always_inline struct given *reserve_given(void)
 {
 	if (PYTHON(IS_PYTHON))
@@ -318,10 +300,10 @@ static always_inline void given(struct registers *registers, u32 tid, const stru
 	given->fp = registers->fp;
 	/* As it will be in the caller. */
 	given->sp = registers->sp + (CONSTANT(RETURNS_BY_STACK) ? 8 : 0);
-	copy_stack(given);
+	given->copied = copy_stack(given->stack, given->sp);
 	if (PYTHON(IS_PYTHON))
 		python_walk(((struct given_by_python *)given)->frames);
-	else if (CGO(IS_CGO) && given->copied == GO_STACK_BYTES) {
+	else if (CGO(IS_CGO) && given->copied == STACK_BYTES) {
 		given->kind = GIVEN_BY_GO;
 		go_walk(given->stack, given->sp, &((struct given_by_go *)given)->go);
 	}

@@ -111,7 +111,7 @@ fn blamed(growths: &[SiteGrowth], named: &Named) -> BTreeMap<String, String> {
 pub fn rank(growths: &[SiteGrowth], named: &Named, total_growth: f64) -> Vec<Site> {
     let blamed = blamed(growths, named);
     let mut by_name: BTreeMap<String, Vec<Placed>> = BTreeMap::new();
-    let mut wholes: Vec<Whole> = Vec::new();
+    let mut all_placed: Vec<Placed> = Vec::new();
     for growth in growths {
         let stack = growth.stack;
         let own = named.own(stack);
@@ -120,20 +120,12 @@ pub fn rank(growths: &[SiteGrowth], named: &Named, total_growth: f64) -> Vec<Sit
         });
         let at = caller.unwrap_or(own);
         let frames = named.of(stack);
-        wholes.push(Whole {
+        let placed = Placed {
             growth,
             frames: frames.get(at..).unwrap_or_default(),
-        });
-        let through = frames.get(named.first(stack)..at).unwrap_or_default();
-        let placed = Placed {
-            growth: growth.clone(),
-            frames: frames.get(at..).unwrap_or_default().to_vec(),
-            through: through
-                .iter()
-                .filter(|frame| !is_wrapper(frame))
-                .cloned()
-                .collect(),
+            through: frames.get(named.first(stack)..at).unwrap_or_default(),
         };
+        all_placed.push(placed);
         by_name
             .entry(named.name(stack, at))
             .or_default()
@@ -166,7 +158,7 @@ pub fn rank(growths: &[SiteGrowth], named: &Named, total_growth: f64) -> Vec<Sit
     });
     let largest = sites.first().map_or(0.0, |site| site.share_of_growth);
     if largest < SPREAD_SHARE
-        && let Some(site) = below(&wholes, total_growth, turning)
+        && let Some(site) = below(&all_placed, total_growth, turning)
     {
         // What is below it is told by it.
         sites.retain(|other| !other.stacks.iter().all(|stack| site.stacks.contains(stack)));
@@ -178,23 +170,17 @@ pub fn rank(growths: &[SiteGrowth], named: &Named, total_growth: f64) -> Vec<Sit
 /// Where no site has so much of the growth, it is spread.
 const SPREAD_SHARE: f64 = 0.2;
 
-/// One stack from the frame on by which it is named.
-struct Whole<'a> {
-    growth: &'a SiteGrowth,
-    frames: &'a [Frame],
-}
-
 /// Of growth that is spread over many sites (what a parser builds is allocated all over it), the innermost function
 /// below which most of it is, where that grows for certain and the counters know of it. `turning`: sites at which most
 /// comes and goes.
-fn below(wholes: &[Whole], total_growth: f64, turning: usize) -> Option<Site> {
-    let sampled: f64 = wholes.iter().map(|whole| whole.growth.grown_bytes).sum();
+fn below(all: &[Placed], total_growth: f64, turning: usize) -> Option<Site> {
+    let sampled: f64 = all.iter().map(|placed| placed.growth.grown_bytes).sum();
     if sampled <= 0.0 || total_growth <= 0.5 * sampled {
         return None;
     }
     let mut stacks_of: BTreeMap<String, Vec<(usize, usize)>> = BTreeMap::new();
-    for (number, whole) in wholes.iter().enumerate() {
-        let places = whole.frames.iter().enumerate();
+    for (number, placed) in all.iter().enumerate() {
+        let places = placed.frames.iter().enumerate();
         // Of a function that calls itself the outermost call.
         let by_name: BTreeMap<String, usize> = places
             .filter(|(_, frame)| is_a_place(frame))
@@ -205,7 +191,7 @@ fn below(wholes: &[Whole], total_growth: f64, turning: usize) -> Option<Site> {
         }
     }
     let grown = |stacks: &Vec<(usize, usize)>| -> f64 {
-        let of = stacks.iter().map(|(number, _)| wholes[*number].growth);
+        let of = stacks.iter().map(|(number, _)| all[*number].growth);
         of.map(|growth| growth.grown_bytes).sum()
     };
     let depth = |stacks: &Vec<(usize, usize)>| stacks.iter().map(|(_, at)| at).sum::<usize>();
@@ -213,12 +199,12 @@ fn below(wholes: &[Whole], total_growth: f64, turning: usize) -> Option<Site> {
     let spread = spread.filter(|of| of.len() > 1 && grown(of) >= CALLER_SHARE * sampled);
     let stacks = spread.min_by_key(|stacks| (stacks.len(), depth(stacks)))?;
     let placed = stacks.iter().map(|(number, at)| Placed {
-        growth: wholes[*number].growth.clone(),
-        frames: wholes[*number].frames[*at..].to_vec(),
-        through: Vec::new(),
+        growth: all[*number].growth,
+        frames: &all[*number].frames[*at..],
+        through: &[],
     });
     let mut site = join(placed.collect());
-    let share = freed_share(stacks.iter().map(|(number, _)| wholes[*number].growth));
+    let share = freed_share(stacks.iter().map(|(number, _)| all[*number].growth));
     site.growth.freed_bytes = share * site.growth.allocated_bytes;
     site.share_of_growth = site.growth.grown_bytes / total_growth.max(sampled);
     site.growth.grows_among(turning).then_some(site)
@@ -288,16 +274,17 @@ fn whole(sites: &[Site], grows: impl Fn(&Site) -> bool, counted: f64) -> f64 {
 const CHANCE_ERRORS: f64 = 3.0;
 
 /// One stack, and where it is named.
-struct Placed {
-    growth: SiteGrowth,
-    frames: Vec<Frame>,
+#[derive(Clone, Copy)]
+struct Placed<'a> {
+    growth: &'a SiteGrowth,
+    frames: &'a [Frame],
     /// Innermost first.
-    through: Vec<Frame>,
+    through: &'a [Frame],
 }
 
 fn join(mut placed: Vec<Placed>) -> Site {
     placed.sort_by(|a, b| b.growth.grown_bytes.total_cmp(&a.growth.grown_bytes));
-    let stacks: Vec<&SiteGrowth> = placed.iter().map(|placed| &placed.growth).collect();
+    let stacks: Vec<&SiteGrowth> = placed.iter().map(|placed| placed.growth).collect();
     let mut sum = SiteGrowth::default();
     let mut variance = 0.0;
     let any_grows = stacks.iter().any(|growth| growth.grows());
@@ -323,9 +310,11 @@ fn join(mut placed: Vec<Placed>) -> Site {
     sum.stack = stacks.first().map_or(0, |growth| growth.stack);
     sum.grown_error = variance.sqrt();
     let keys = stacks.iter().map(|growth| growth.stack).collect();
-    let first = placed.into_iter().next();
-    let (frames, mut through) = first.map_or_else(Default::default, |p| (p.frames, p.through));
-    through.reverse();
+    let first = placed.first();
+    let frames = first.map_or(Vec::new(), |placed| placed.frames.to_vec());
+    let through = first.map_or(&[][..], |placed| placed.through);
+    let through = through.iter().rev().filter(|frame| !is_wrapper(frame));
+    let through = through.cloned().collect();
     Site {
         frames,
         through,

@@ -10,7 +10,6 @@ use super::group::{Begun, GroupId, Groups};
 use super::home::Homes;
 use super::pieces::Pieces;
 use super::poll::Poll;
-use super::quota::Quota;
 use super::segment::{Segment, State};
 use super::stalled::{Stall, stalls_of};
 use super::suspect::Suspects;
@@ -37,7 +36,6 @@ pub const STALLS_MAX: usize = 60_000;
 #[derive(Debug, Default)]
 pub struct Analyser {
     pub lines: Timelines,
-    pub quota: Quota,
     pub groups: Groups,
     homes: Homes,
     suspects: Suspects,
@@ -103,9 +101,8 @@ impl Analyser {
         self.told_until(turn.told_ns);
         self.connections.take(&turn.answered, &turn.replies);
         for stretch in &turn.throttled {
-            self.quota.throttled(stretch.start_ns, stretch.end_ns);
-            let of_pieces = &mut self.pieces.quota;
-            of_pieces.throttled(stretch.start_ns, stretch.end_ns);
+            let quota = &mut self.pieces.quota;
+            quota.throttled(stretch.start_ns, stretch.end_ns);
         }
         for (tid, group) in turn.groups {
             match group {
@@ -196,7 +193,7 @@ impl Analyser {
         busy.end_ns = segment.end_ns;
         let known = Known {
             lines: &self.lines,
-            quota: &self.quota,
+            quota: &self.pieces.quota,
             groups: &self.groups,
             homes: &self.homes,
             suspects: &self.suspects,
@@ -214,7 +211,6 @@ impl Analyser {
     fn cut(&mut self, tid: Tid, settled_ns: u64) -> Vec<Busy> {
         let Analyser {
             lines,
-            quota,
             groups,
             homes,
             suspects,
@@ -250,7 +246,7 @@ impl Analyser {
             }
             let known = Known {
                 lines,
-                quota,
+                quota: &pieces.quota,
                 groups,
                 homes,
                 suspects,
@@ -259,7 +255,6 @@ impl Analyser {
             };
             let judged = judge(known, tid, whole.as_ref().unwrap_or(segment));
             let rare = is_rare(homes, tid, segment);
-            pieces.keep(tid, segment, &judged, rare, whole.as_ref());
             if let State::Blocked { wait, by, .. } = &segment.state {
                 if let Judged::Idle { timed, .. } = judged
                     && wait.kind != WaitKind::Unknown
@@ -276,6 +271,7 @@ impl Analyser {
                     turns.waited(wait.object, segment.ns(), for_work);
                 }
             }
+            pieces.keep(tid, segment, &judged, rare, whole.as_ref());
             let busy = cursor.cutter.push(segment.start_ns, segment.end_ns, judged);
             ended.extend(busy);
         }

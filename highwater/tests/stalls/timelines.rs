@@ -198,7 +198,7 @@ impl Scene {
             analyser.set_group(*tid, *group);
         }
         for (start, end) in &self.quota {
-            analyser.quota.throttled(*start, *end);
+            analyser.pieces.quota.throttled(*start, *end);
         }
         for (at, event) in self.events.iter().enumerate() {
             analyser.push(event);

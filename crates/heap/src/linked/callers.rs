@@ -14,7 +14,7 @@ pub struct Callers {
 }
 
 /// A Go program that calls C.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Go {
     /// The code of the function by which it does.
     pub asmcgocall: Range<u64>,
@@ -23,6 +23,14 @@ pub struct Go {
     pub depth_at: u32,
     /// All of Go's code.
     text: Range<u64>,
+}
+
+/// A goroutine's stack as `asmcgocall` left it, with as much of it as was there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Left<'a> {
+    pub sp: u64,
+    pub fp: u64,
+    pub stack: &'a [u8],
 }
 
 impl Callers {
@@ -63,26 +71,35 @@ impl Go {
         }
     }
 
-    /// From a goroutine's stack as `asmcgocall` left it, who called that, and the stack from there on: in front of the
-    /// return address may be the caller's frame pointer, as the version of Go has it.
-    pub fn caller<'a>(&self, left: Registers, stack: &'a [u8]) -> Option<(Registers, &'a [u8])> {
-        let (words, _) = stack.as_chunks::<8>();
-        let mut first = words.iter().take(2).map(|word| u64::from_le_bytes(*word));
-        let at = first.position(|word| self.text.contains(&word))?;
-        let (pc, saved) = (u64::from_le_bytes(words[at]), u64::from_le_bytes(words[0]));
+    /// Who called `asmcgocall`, and the stack from there on: in front of the return address may be the caller's frame
+    /// pointer, as the version of Go has it.
+    pub fn caller<'a>(&self, left: &Left<'a>) -> Option<(Registers, &'a [u8])> {
+        let (words, _) = left.stack.as_chunks::<8>();
+        let word = |at: usize| words.get(at).map(|word| u64::from_le_bytes(*word));
+        let is_return = |at: &usize| word(*at).is_some_and(|word| self.text.contains(&word));
+        let at = (0..2).find(is_return)?;
+        let pc = word(at)?;
         let caller = Registers {
             pc,
             sp: left.sp + 8 * (at as u64 + 1),
-            fp: if at == 0 { left.fp } else { saved },
+            fp: if at == 0 { left.fp } else { word(0)? },
             lr: pc,
         };
-        Some((caller, &stack[8 * (at + 1)..]))
+        Some((caller, &left.stack[8 * (at + 1)..]))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn left(stack: &[u8]) -> Left<'_> {
+        Left {
+            sp: 0x7000_0000,
+            fp: 0x7000_0100,
+            stack,
+        }
+    }
 
     #[test]
     fn a_frame_pointer_may_be_in_front_of_the_return_address() {
@@ -91,16 +108,10 @@ mod tests {
             depth_at: 1,
             text: 0x1000..0x9000,
         };
-        let left = Registers {
-            pc: 0,
-            sp: 0x7000_0000,
-            fp: 0x7000_0100,
-            lr: 0,
-        };
         let stack = |words: [u64; 3]| words.map(u64::to_le_bytes).concat();
         let caller = |words| {
             let stack = stack(words);
-            let (at, rest) = go.caller(left, &stack)?;
+            let (at, rest) = go.caller(&left(&stack))?;
             Some((at.pc, at.sp, at.fp, rest.len()))
         };
         let without = caller([0x2345, 0x7000_0200, 7]);
@@ -108,6 +119,6 @@ mod tests {
         let with = caller([0x7000_0200, 0x2345, 7]);
         assert_eq!(with, Some((0x2345, 0x7000_0010, 0x7000_0200, 8)));
         assert_eq!(caller([0x7000_0200, 7, 0x2345]), None);
-        assert!(go.caller(left, &[1; 7]).is_none());
+        assert!(go.caller(&left(&[1; 7])).is_none());
     }
 }

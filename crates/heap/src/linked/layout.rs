@@ -4,7 +4,7 @@ use std::io;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::callers::Callers;
+use super::callers::{Callers, Go};
 use super::functions::{Function, Role};
 use bpf::btf::{Field, View};
 use bpf::map::{Array, Hash, PerCpu, Ring};
@@ -142,6 +142,8 @@ pub struct Maps {
     pub lost: Array,
     /// Where the process runs Python.
     pub python: Option<Walks>,
+    /// Where it is a Go program that calls C.
+    pub go: Option<Go>,
 }
 
 /// How much the maps hold.
@@ -178,7 +180,7 @@ pub fn open(functions: &[Function], room: Room, callers: Callers) -> io::Result<
     let asmcgocall = Array::create(&mut object, "asmcgocall")?;
     object.set("IS_CGO", callers.go.is_some().into());
     object.set("DEPTH_AT", callers.go.as_ref().map_or(1, |go| go.depth_at));
-    if let Some(go) = callers.go {
+    if let Some(go) = &callers.go {
         let (start, bytes) = (go.asmcgocall.start, go.asmcgocall.end - go.asmcgocall.start);
         asmcgocall.write(0, Range { start, bytes });
     }
@@ -197,6 +199,7 @@ pub fn open(functions: &[Function], room: Room, callers: Callers) -> io::Result<
         ring: Ring::create(&mut object, "ring", room.ring_bytes)?,
         lost: Array::create(&mut object, "lost")?,
         python: Walks::prepare(&mut object, callers.python)?,
+        go: callers.go,
     };
     Ok((object, maps))
 }

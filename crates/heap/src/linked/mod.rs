@@ -102,9 +102,7 @@ impl Linked {
             )));
         }
         bpf::uprobes::prepare()?;
-        let callers = Callers::of(pid);
-        let go = callers.go.clone();
-        let cost = measure_cost(&callers)?;
+        let cost = measure_cost(&Callers::of(pid))?;
         let probed = attach(&target, &functions, ROOM, &|| Callers::of(pid))?;
         let kernel_bytes = fdinfo::kernel_bytes();
         if kernel_bytes > KERNEL_BYTES_MAX {
@@ -127,7 +125,6 @@ impl Linked {
         };
         *lock(&shared.traps) = traps;
         let mut watcher = Watcher::new(target, probed, (traps, share), shared.clone());
-        watcher.go = go;
         let thread = std::thread::Builder::new().name("uprobes".into());
         let thread = thread.spawn(move || watcher.run())?;
         let of_library = functions

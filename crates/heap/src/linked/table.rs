@@ -5,6 +5,7 @@ use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 
+use super::callers::Left;
 use super::layout::{GIVEN, GIVEN_BY_GO, GivenBlock, GoStack, Head, STACK_BYTES, TAKEN};
 use crate::probe::{Block, Site};
 use crate::reach::untagged;
@@ -37,8 +38,8 @@ pub struct Given<'a> {
     pub stack: &'a [u8],
     /// Of Python, innermost first.
     pub python: Vec<PythonFrame>,
-    /// Of the goroutine that called C: without a place in the code, with as much of its stack as was there.
-    pub go: Option<(Registers, &'a [u8])>,
+    /// Of the goroutine that called C.
+    pub go: Option<Left<'a>>,
 }
 
 /// `None`: it is cut, or of no kind that is known.
@@ -86,18 +87,10 @@ fn python(bytes: &[u8]) -> Vec<PythonFrame> {
     frames.take_while(|frame| frame.code != 0).collect()
 }
 
-fn goroutine(bytes: &[u8]) -> Option<(Registers, &[u8])> {
+fn goroutine(bytes: &[u8]) -> Option<Left<'_>> {
     let (GoStack { sp, fp, copied }, stack) = begins_with::<GoStack>(bytes)?;
     let stack = stack.get(..usize::try_from(copied).ok()?)?;
-    (sp != 0).then_some((
-        Registers {
-            pc: 0,
-            sp,
-            fp,
-            lr: 0,
-        },
-        stack,
-    ))
+    (sp != 0).then_some(Left { sp, fp, stack })
 }
 
 /// A live sample.

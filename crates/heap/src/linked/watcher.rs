@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use rustix::time::ClockId;
 
-use super::callers::Go;
 use super::pace::{self, Budget, Counted, On};
 use super::python::PythonNames;
 use super::table::{self, Record};
@@ -31,7 +30,6 @@ pub struct Watcher {
     target: Target,
     stacks: Stacks,
     python: PythonNames,
-    pub go: Option<Go>,
     shared: Arc<Shared>,
     probed: Probed,
     begin: Instant,
@@ -67,7 +65,6 @@ impl Watcher {
         Watcher {
             stacks: Stacks::new(target.pid),
             python: PythonNames::default(),
-            go: None,
             shared,
             probed,
             begin: Instant::now(),
@@ -297,8 +294,8 @@ impl Watcher {
             Some(Record::Given(given)) => {
                 let frames = stacks.of_bytes_called(given.registers, given.stack);
                 let mut addresses = returns(given.function, &frames);
-                if let (Some(go), Some((at, stack))) = (&self.go, given.go)
-                    && let Some((at, stack)) = go.caller(at, stack)
+                if let (Some(go), Some(left)) = (&maps.go, &given.go)
+                    && let Some((at, stack)) = go.caller(left)
                 {
                     // What the walk found from there on is no stack.
                     let is_left = |address: &u64| go.asmcgocall.contains(address);
