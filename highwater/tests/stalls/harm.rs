@@ -11,7 +11,7 @@ use bpf::allowed::Allowed;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::watched::{Ended, attached, c, highwater, two_pairs};
+use super::watched::{Ended, attached, c, go, highwater, two_pairs};
 use testkit::skipped;
 
 /// Bytes of `serve` that are compared.
@@ -249,4 +249,45 @@ fn what_perf_records_is_counted_and_held_against_the_budget() {
         );
         assert!(service.0.try_wait().unwrap().is_none(), "it goes on");
     }
+}
+
+/// Where its scheduler's functions are is read from its own tables, and a breakpoint at a wrong place would break it.
+#[test]
+fn a_go_program_without_symbols_computes_the_same_while_it_is_watched() {
+    if !may_probe() {
+        return;
+    }
+    let Some(program) = go("gochecksum", &["-ldflags=-s -w"]) else {
+        return;
+    };
+    let ends = |watch: Option<&str>| {
+        let mut command = Command::new(&program);
+        let child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let words = ["--json", "--duration", "3s", "--pid"];
+        let watch = watch.map(|watch| {
+            let mut command = Command::new(highwater());
+            command.arg(watch).args(words).arg(child.id().to_string());
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            command.spawn().unwrap()
+        });
+        let seen = watch.map(found);
+        let output = child.wait_with_output().unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap();
+        ((printed, output.status.code()), seen)
+    };
+    let (alone, _) = ends(None);
+    assert!(
+        alone.0.starts_with("ready") && alone.1 == Some(7),
+        "{alone:?}"
+    );
+    let (watched, seen) = ends(Some("stalls"));
+    assert_eq!(watched, alone);
+    let overhead = &seen.unwrap()["overhead"];
+    assert!(
+        overhead.to_string().contains("Go's scheduler"),
+        "{overhead:#}"
+    );
+    let (explained, seen) = ends(Some("explain"));
+    assert_eq!(explained, alone);
+    assert!(!seen.unwrap()["uprobes"].is_null());
 }
