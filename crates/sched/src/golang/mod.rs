@@ -258,10 +258,11 @@ impl Goroutines {
                     true => "write",
                     false => "read",
                 };
-                match self.program.descriptor(self.pid, lock, way == "write") {
-                    Some(fd) => waits.of_transfer(fd, way, places),
-                    None => Wait::of(WaitKind::Inbound, 0),
-                }
+                let fd = self.program.descriptor(self.pid, lock, way == "write");
+                let wait = fd.map(|fd| waits.of_transfer(fd, way, places));
+                // The poller waits for no file: the connection is closed, and its number is a file's by now.
+                let wait = wait.filter(|wait| wait.kind != WaitKind::Disk);
+                wait.unwrap_or(Wait::of(WaitKind::Inbound, 0))
             }
             WaitKind::Lock => Wait::of(WaitKind::Lock, lock.max(SOME_LOCK)),
             kind => Wait::of(kind, lock),
