@@ -96,10 +96,13 @@ static always_inline u32 python_number_of(u64 state, u64 thread)
 	return number;
 }
 
-/* The state of a thread, of the newest ones; 0: it is none of them. */
+/*
+ * The state of a thread, of the newest ones; 0: it is none of them. Up to 3.11 a thread that is started has its
+ * creator's number until it runs: the creator's state is the older one, and behind the other.
+ */
 static always_inline u64 python_newest(const struct python_process *process, u32 number)
 {
-	u64 at = 0;
+	u64 at = 0, found = 0;
 
 	read_user(&at, sizeof(at), process->newest);
 #pragma unroll
@@ -107,15 +110,15 @@ static always_inline u64 python_newest(const struct python_process *process, u32
 		struct python_state state = { .address = at };
 
 		if (!at || read_user(&state.thread, sizeof(state.thread), at + PYTHON(STATE_THREAD)))
-			return 0;
+			break;
 		if (state.thread && python_number_of(at, state.thread) == number) {
 			map_update(&python_states, &number, &state, 0);
-			return at;
+			found = at;
 		}
 		if (read_user(&at, sizeof(at), state.address + PYTHON(STATE_NEXT)))
-			return 0;
+			break;
 	}
-	return 0;
+	return found;
 }
 
 /* The state of the current thread; 0: it has none, or none that could be found. */

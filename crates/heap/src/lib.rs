@@ -21,6 +21,7 @@ pub mod kernel;
 pub mod linked;
 pub mod memory_managers;
 pub mod namer;
+pub mod outside;
 pub mod pages;
 mod past;
 mod places;
@@ -54,6 +55,7 @@ use observe::proc::ProcRoot;
 use observe::proc::identity::parse_identity;
 use observe::proc::open::{Folder, Lost};
 use observe::proc::pagemap::Pagemap;
+use outside::Outside;
 use pages::PageBits;
 use probe::ProbeSnapshot;
 use smaps::Area;
@@ -79,6 +81,8 @@ pub struct HeapSnapshot {
     pub probe: Option<ProbeSnapshot>,
     /// Why the probe's account could not be read, though one is there.
     pub probe_problem: Option<String>,
+    /// What the kernel holds outside of the mappings, where it was read this time.
+    pub outside: Option<Outside>,
     /// Bytes in huge pages that were never written.
     pub huge_untouched_bytes: u64,
     /// Memory may not be read (another user's process, or ptrace_scope).
@@ -110,6 +114,7 @@ pub struct HeapReader {
     folder: Folder,
     stacks: Stacks,
     torn_in_a_row: usize,
+    outside: outside::Reader,
     /// On the allocator, where the probe does not count its calls.
     pub uprobes: Uprobes,
     /// Of its memory map.
@@ -128,6 +133,7 @@ impl HeapReader {
             folder,
             stacks: Stacks::default(),
             torn_in_a_row: 0,
+            outside: outside::Reader::new(member.pid),
             uprobes: Uprobes::NotAsked,
             map_readings: Times::default(),
             search_until: None,
@@ -150,6 +156,7 @@ impl HeapReader {
             true => self.torn_in_a_row + 1,
             false => 0,
         };
+        snapshot.outside = self.outside.read(&snapshot.areas);
         Ok(snapshot)
     }
 

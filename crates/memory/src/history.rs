@@ -6,10 +6,12 @@ use super::account::{Account, LiveBy, Part, account};
 use super::areas::{Class, Range, Remembered};
 use super::growth::{Growth, growth, window_start};
 use super::limit::Overcount;
+use super::outside::{self, OutsideGrowth};
 use super::sites::{
     ByStack, Outstanding, SiteGrowth, level_growth, outstanding, site_growth, stays, steady,
 };
 use heap::HeapSnapshot;
+use heap::outside::Outside;
 use heap::types::Objects;
 
 /// Moments that are kept; when there are more, every other one goes.
@@ -36,6 +38,8 @@ pub struct Moment {
     /// Resident bytes of each mapped file and shared object.
     pub files: BTreeMap<String, f64>,
     pub threads: usize,
+    /// What the kernel holds outside of the mappings, at the moments at which it was read.
+    pub outside: Option<Outside>,
     /// Objects by their tables of virtual functions, where a walk reached the end of glibc's heap.
     pub objects: Option<BTreeMap<u64, Objects>>,
 }
@@ -76,6 +80,7 @@ impl History {
             mapped: mapped(&self.ranges),
             files: files(snapshot, &self.ranges),
             threads: snapshot.threads,
+            outside: snapshot.outside.clone(),
             objects: snapshot
                 .walk
                 .as_ref()
@@ -157,8 +162,12 @@ impl History {
         };
         let rss = last.account.rss_bytes;
         let grown = rss - self.moments[window.from].account.rss_bytes;
+        let outside = self.outside_growths();
+        let outside = outside.iter().filter(|one| one.is_own && one.growth.still);
+        let outside: f64 = outside.map(|one| one.growth.bytes).sum();
         let life = self.moments.len() as f64;
-        (grown.max(0.0) + rss * SHARE_OF_SIZE) * (life / (life + MOMENTS_OF_HALF_A_WEIGHT))
+        (grown.max(0.0) + outside.max(0.0) + rss * SHARE_OF_SIZE)
+            * (life / (life + MOMENTS_OF_HALF_A_WEIGHT))
     }
 
     /// The window that is judged: all but the start-up.
@@ -203,6 +212,18 @@ impl History {
             .map(|moment| (moment.at_s, of(&moment.account)))
             .collect();
         growth(&points)
+    }
+
+    /// Growth of what the kernel holds outside of the mappings.
+    pub fn outside_growths(&self) -> Vec<OutsideGrowth> {
+        let Some(window) = self.window() else {
+            return Vec::new();
+        };
+        let moments = self.moments.iter();
+        let read: Vec<(f64, &Outside)> = moments
+            .filter_map(|moment| Some((moment.at_s, moment.outside.as_ref()?)))
+            .collect();
+        outside::growths(&read, self.moments[window.from].at_s)
     }
 
     /// Growth of what is in use and was not counted by the probe, over the moments at which that is known.

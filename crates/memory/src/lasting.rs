@@ -72,6 +72,7 @@ mod tests {
                 mapped: BTreeMap::new(),
                 files: BTreeMap::new(),
                 threads: 1,
+                outside: None,
                 objects: None,
             }
         };

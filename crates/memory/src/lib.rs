@@ -21,6 +21,7 @@ pub mod limit;
 pub mod lost;
 pub mod managed;
 pub mod occupancy;
+pub mod outside;
 pub mod owned;
 pub mod rank;
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use crate::cause::{Case, Cause, CauseVerdict, Sight, named};
+use crate::cause::{Case, Cause, CauseVerdict, Sight, named, outside};
 use memory::rank::Site;
 use units::written::{bytes, bytes_interval, bytes_per_hour, percent};
 
@@ -99,6 +99,8 @@ pub fn candidates(case: &Case, verdict: &CauseVerdict, subject: Named<'_>) -> Ve
             ),
             Source::Account,
         )],
+        Cause::Sockets => vec![fix(case, verdict, subject)],
+        Cause::Files if outside::judge(case).is_some() => vec![fix(case, verdict, subject)],
         Cause::Files => vec![nothing(
             format!(
                 "of {} of file maps all but {} can be dropped by the kernel",
@@ -114,14 +116,18 @@ pub fn candidates(case: &Case, verdict: &CauseVerdict, subject: Named<'_>) -> Ve
 
 /// What the verdict says of the objects, and what holds the level until then.
 fn by_objects(case: &Case, verdict: &CauseVerdict, subject: Named<'_>) -> Vec<Candidate> {
-    let fix = Candidate {
+    let fix = fix(case, verdict, subject);
+    [fix].into_iter().chain(restart(case, subject)).collect()
+}
+
+fn fix(case: &Case, verdict: &CauseVerdict, subject: Named<'_>) -> Candidate {
+    Candidate {
         action: verdict.next_step.clone(),
         predicted: "stops the growth that the verdict names".to_owned(),
         effect: None,
         source: Source::Account,
         command: Some(again(case, subject, case.observed_s)),
-    };
-    [fix].into_iter().chain(restart(case, subject)).collect()
+    }
 }
 
 fn flat(case: &Case) -> Candidate {

@@ -81,6 +81,42 @@ fn of_python_the_type_its_holder_and_the_function_are_named() {
     assert_eq!(managed["holders"][0]["kept"], "path", "{managed:#}");
 }
 
+/// Data in sockets and files that no process has mapped are in no RSS.
+#[test]
+fn what_is_in_no_mapping_is_named() {
+    let Some(python) = found(&["python3.11", "python3"]) else {
+        return;
+    };
+    for (name, word, expected, parts) in [
+        (
+            "feeds_never_read",
+            "",
+            "sockets",
+            &["unread data of connections to 127.0.0.1:"][..],
+        ),
+        ("feeds_never_read", "closed", "flat", &[]),
+        (
+            "spool_in_memory",
+            "",
+            "files",
+            &["/dev/shm/faxes-", "(tmpfs)"],
+        ),
+        (
+            "recordings_without_a_name",
+            "",
+            "files",
+            &["memfd:recording-0"],
+        ),
+    ] {
+        let program = case(&format!("python/{name}/app.py"));
+        let json = answer(Command::new(&python).arg(program).arg(word), &[]);
+        assert_eq!(cause(&json), expected, "{name} {word}: {json:#}");
+        for part in parts {
+            assert!(sentence(&json).contains(part), "{part}: {json:#}");
+        }
+    }
+}
+
 fn built_by_go(name: &str, options: &[&str]) -> PathBuf {
     let program = scratch().join(format!("{}{}", name.replace('/', "-"), options.len()));
     let mut build = Command::new("go");

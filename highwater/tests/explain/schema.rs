@@ -2,13 +2,14 @@
 
 use serde_json::Value;
 
-const CAUSES: [&str; 11] = [
+const CAUSES: [&str; 12] = [
     "leak",
     "filling",
     "retention",
     "mapping",
     "stacks",
     "files",
+    "sockets",
     "lazyfree",
     "hugepages",
     "managed",
@@ -41,6 +42,7 @@ pub fn faults(json: &Value) -> Vec<String> {
     parts(json, &mut faults);
     rows(json, "sites", &mut faults, site);
     rows(json, "classes", &mut faults, class);
+    rows(json, "outside", &mut faults, outside);
     rows(json, "allocators", &mut faults, allocator);
     if !json["probe"].is_null() {
         probe(&json["probe"], &mut faults);
@@ -61,6 +63,16 @@ impl Faults {
             self.0.push(format!("{what}: {found}"));
         }
     }
+}
+
+fn outside(held: &Value, faults: &mut Faults) {
+    faults.require(is_words(&held["name"]), "outside.name", held);
+    let kinds = ["unread", "unsent", "files", "unnamed_files"];
+    let is_known = held["kind"]
+        .as_str()
+        .is_some_and(|kind| kinds.contains(&kind));
+    faults.require(is_known, "outside.kind", held);
+    faults.require(held["grown_bytes"].is_u64(), "outside.grown_bytes", held);
 }
 
 fn class(class: &Value, faults: &mut Faults) {

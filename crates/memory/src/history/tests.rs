@@ -76,6 +76,7 @@ fn what_can_have_been_live_between_two_snapshots_is_what_was_and_what_came() {
         mapped: BTreeMap::new(),
         files: BTreeMap::new(),
         threads: 1,
+        outside: None,
         objects: None,
     };
     let most = |last: Option<u64>| {

@@ -7,6 +7,7 @@ use super::{Diff, Explained, Other};
 use crate::overhead;
 use heap::linked::traps::Traps;
 use heap::memory_managers::How;
+use heap::outside::Holder;
 use memory::account::{LiveBy, Part};
 use memory::rank::{Site, frame_name};
 use memory::types::Class;
@@ -57,6 +58,7 @@ pub fn json(explained: &Explained) -> Value {
         "rss_bytes": whole(case.account.rss_bytes),
         "rss_slope_bytes_per_hour": case.rss.map(|rss| whole(rss.slope_per_hour)),
         "parts": parts.chain(of_which).collect::<Vec<_>>(),
+        "outside": case.outside.iter().flat_map(|one| &one.grown).map(outside_json).collect::<Vec<_>>(),
         "coverage": round(case.account.coverage, 3),
         "live_by": live_by(case.account.live_by),
         "witness_live_bytes": case.account.witness.map(whole),
@@ -73,6 +75,15 @@ pub fn json(explained: &Explained) -> Value {
         "processes": explained.others.iter().map(other_json).collect::<Vec<_>>(),
         "notes": explained.notes,
         "remedies": explained.candidates(),
+    })
+}
+
+/// What grew outside of the mappings.
+fn outside_json((holder, grown): &(Holder, f64)) -> Value {
+    json!({
+        "kind": holder.word(),
+        "name": holder.to_string(),
+        "grown_bytes": whole(*grown),
     })
 }
 

@@ -13,6 +13,7 @@ use memory::rank::{Site, frame_name};
 use memory::types::Class;
 use symbols::frame::Frame;
 use units::written::{bytes, bytes_interval, bytes_per_hour, percent};
+use verdict::cause::Case;
 
 /// Sites and frames that are shown; JSON and pprof have all.
 const CLASSES_SHOWN: usize = 5;
@@ -131,6 +132,7 @@ fn account(explained: &Explained, out: &mut String) {
     if case.account.swap > 0.0 {
         row(out, "(swapped out)", case.account.swap, None);
     }
+    outside(case, out);
     let covered = percent(case.account.coverage);
     let accounts = match (&explained.probe, &case.traps) {
         (Some(_), _) => format!("the probe accounts for {covered} of anonymous memory"),
@@ -145,6 +147,26 @@ fn account(explained: &Explained, out: &mut String) {
             "  cross-check: {} in use by glibc's own headers",
             bytes(witness)
         );
+    }
+}
+
+/// What is in no mapping, and grew.
+fn outside(case: &Case, out: &mut String) {
+    for one in &case.outside {
+        let Some((holder, _)) = one.grown.first() else {
+            continue;
+        };
+        let name = match holder.is_of_sockets() {
+            true => "beside RSS: sockets",
+            false => "beside RSS: tmpfs files",
+        };
+        let (level, slope) = (one.growth.level, one.growth.slope_per_hour);
+        let row = format!(
+            "  {name:<24}{:>12}{:>18}",
+            bytes(level),
+            bytes_per_hour(slope)
+        );
+        let _ = writeln!(out, "{}", row.trim_end());
     }
 }
 

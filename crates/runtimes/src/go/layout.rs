@@ -1,8 +1,8 @@
 //! Where the Go runtime keeps what is read here, by its version.
 //!
-//! The offsets are those that the DWARF of programs built with go1.20.14, 1.21.13, 1.22.12, 1.23.12, 1.24.13, 1.25.7,
-//! 1.26.8 and 1.27.0 gives for linux/amd64. They are the same on every 64-bit architecture: all fields in front of
-//! them are words, or smaller and of the same alignment everywhere.
+//! The offsets are those that the DWARF of programs built with go1.18.10, 1.19.13, 1.20.14, 1.21.13, 1.22.12,
+//! 1.23.12, 1.24.13, 1.25.7, 1.26.8 and 1.27.0 gives for linux/amd64. They are the same on every 64-bit architecture:
+//! all fields in front of them are words, or smaller and of the same alignment everywhere.
 
 use symbols::golang::version::{MINOR_MAX, MINOR_MIN, Tables};
 
@@ -20,8 +20,9 @@ pub struct Layout {
     pub tables: Tables,
     // struct gcControllerState
     pub heap_live: u64,
-    pub heap_in_use: u64,
-    // struct heapStatsDelta: its size. Three of them lead struct mstats.
+    // what follows it is free; before 1.19 neither is counted outside of a collection
+    pub heap_in_use: Option<u64>,
+    // struct heapStatsDelta: its size. Three of them lead struct mstats, since 1.19.
     pub delta_bytes: u64,
     // struct mheap
     pub all_spans: u64,
@@ -69,11 +70,10 @@ impl Layout {
         // 1.23 put syscallbp in front of the status, 1.25 dropped gobuf.ret.
         let status = if matches!(minor, 23 | 24) { 152 } else { 144 };
         let created_at = match minor {
-            20 => 296,
+            ..=20 => 296,
             23 | 24 | 26.. => 288,
             _ => 280,
         };
-        let is_first = minor == 20;
         Some(Layout {
             syscall_sp: if minor >= 25 { 104 } else { 112 },
             status,
@@ -82,13 +82,28 @@ impl Layout {
             start: created_at + 16,
             cycle_bytes: if minor >= 27 { 16 } else { 32 },
             tables: Tables::of(minor)?,
-            heap_live: if is_first { 80 } else { 104 },
-            heap_in_use: if is_first { 248 } else { 272 },
+            heap_live: match minor {
+                18 => 120,
+                19 => 136,
+                20 => 80,
+                _ => 104,
+            },
+            heap_in_use: match minor {
+                18 => None,
+                19 => Some(304),
+                20 => Some(248),
+                _ => Some(272),
+            },
             delta_bytes: if minor >= 25 { 1168 } else { 1176 },
-            all_spans: if is_first { 65_824 } else { 65_864 },
+            all_spans: match minor {
+                18 => 65_848,
+                19 => 65_856,
+                20 => 65_824,
+                _ => 65_864,
+            },
             timers: match minor {
-                20 => 8832,
-                21 => 8840,
+                18 | 20 => 8832,
+                19 | 21 => 8840,
                 22 => 8872,
                 23 | 24 => 8848,
                 25 => 9400,
@@ -106,7 +121,7 @@ mod tests {
 
     #[test]
     fn versions() {
-        assert_eq!((Layout::of(19), Layout::of(28)), (None, None));
+        assert_eq!((Layout::of(17), Layout::of(28)), (None, None));
         let of = |minor| Layout::of(minor).unwrap();
         assert_eq!(
             (of(20).start, of(23).wait_reason, of(26).start),

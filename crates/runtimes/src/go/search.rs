@@ -29,14 +29,17 @@ pub fn buckets(
     layout: &Layout,
     budget: &mut Budget,
 ) -> Option<u64> {
-    let range = module.bss.start..bounded(&module.bss);
+    // The collector does not need to see the pointer: in 1.18 it is among what holds none.
+    let ranges = [&module.bss, &module.noptrbss].map(|range| range.start..bounded(range));
     // Pointers of the runtime's are close to one another: most of them lie in pages that were read already.
     let paged = &Paged::new(memory);
-    find_word(memory, range, &mut |at, word| {
-        let may_be = is_pointer(word) && !module.bss.contains(&word) && budget.step();
-        let bucket = may_be.then(|| read_bucket(paged, word, layout.cycle_bytes))??;
-        // Hashes of nothing are equal.
-        (!bucket.stack.is_empty()).then_some(at)
+    ranges.into_iter().find_map(|range| {
+        find_word(memory, range, &mut |at, word| {
+            let may_be = is_pointer(word) && !module.bss.contains(&word) && budget.step();
+            let bucket = may_be.then(|| read_bucket(paged, word, layout.cycle_bytes))??;
+            // Hashes of nothing are equal.
+            (!bucket.stack.is_empty()).then_some(at)
+        })
     })
 }
 

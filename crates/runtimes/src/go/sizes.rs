@@ -35,10 +35,17 @@ pub fn read(
 ) -> Option<HeapSize> {
     let word = |offset: u64| memory.u64(controller.checked_add(offset)?);
     let bytes = |offset: u64| word(offset).filter(|&bytes| bytes < BYTES_MAX);
-    let idle = bytes(layout.heap_in_use + 16)?;
+    let used_bytes = bytes(layout.heap_live)?;
+    let Some(in_use) = layout.heap_in_use else {
+        return Some(HeapSize {
+            used_bytes,
+            ..HeapSize::default()
+        });
+    };
+    let idle = bytes(in_use + 16)?;
     let mut size = HeapSize {
-        used_bytes: bytes(layout.heap_live)?,
-        committed_bytes: Some(bytes(layout.heap_in_use)? + idle),
+        used_bytes,
+        committed_bytes: Some(bytes(in_use)? + idle),
         limit_bytes: word(8).filter(|&limit| limit < NO_LIMIT),
         idle_bytes: Some(idle),
         ..HeapSize::default()

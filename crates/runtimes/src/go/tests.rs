@@ -13,6 +13,7 @@ use super::{search, sizes};
 use crate::Limits;
 use symbols::golang::module::{Module, Slice};
 use symbols::golang::pclntab::Table;
+use symbols::golang::version::Tables;
 
 const AT: u64 = 0x10_0000;
 const READING: Reading = Reading {
@@ -181,9 +182,10 @@ fn module(seed: u64) -> Module {
         text: 0..u64::MAX,
         data: 0..1 << 16,
         bss: 8..1 << 16,
+        noptrbss: 0..0,
         noptrdata: 0..1 << 16,
         gofunc: u64::MAX - seed,
-        wrapper: 23,
+        tables: Tables::of(18 + seed as u32 % 10).unwrap(),
         quantum: 1,
     }
 }

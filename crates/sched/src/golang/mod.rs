@@ -252,7 +252,11 @@ impl Goroutines {
         places: &mut Places,
     ) -> Wait {
         let words = self.program.reason(reason);
-        let mut wait = match kind_of(words) {
+        let kind = match words {
+            "semacquire" if is_of_mutex(places, stack) => WaitKind::Lock,
+            _ => kind_of(words),
+        };
+        let mut wait = match kind {
             WaitKind::Network => {
                 let way = match writes(places, stack) {
                     true => "write",
@@ -283,6 +287,12 @@ fn writes(places: &Places, stack: StackId) -> bool {
         .clone()
         .any(|f| f.name.contains("Write") || f.name.contains("onnect"))
         && !inner.clone().any(|f| f.name.contains("Read"))
+}
+
+/// Before Go 1.20 the runtime had one word for mutexes and for all else that has a semaphore.
+fn is_of_mutex(places: &Places, stack: StackId) -> bool {
+    let mut frames = places.stack_of(stack).frames.iter().take(6);
+    frames.any(|frame| frame.name == "sync.runtime_SemacquireMutex")
 }
 
 /// The runtime's own words for why a goroutine parks.

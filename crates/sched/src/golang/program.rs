@@ -9,12 +9,14 @@ use object::{Object, ObjectSegment, ObjectSymbol, ReadCache};
 use bpf::uprobes::Target;
 use bpf::uprobes::entry::{Entry, TELLS, entry};
 use bpf::uprobes::hits::Place;
+use symbols::golang::binary::Binary;
 use symbols::golang::functions::Functions;
+use symbols::golang::version::{MINOR_MAX, MINOR_MIN};
 use symbols::memory::Memory;
 
 /// More reasons than any version has.
 const REASONS_MAX: u64 = 64;
-/// `struct pollDesc` since Go 1.20: the descriptor, and the two words that gopark is given.
+/// `struct pollDesc` since Go 1.18: the descriptor, and the two words that gopark is given.
 const FD_BEFORE_READER: u64 = 24;
 const FD_BEFORE_WRITER: u64 = 32;
 
@@ -135,9 +137,7 @@ fn by_symbols<'a>(pid: u32, file: &object::File<'a, &'a ReadCache<&File>>) -> Op
 
 /// By the tables that a stripped program carries too.
 fn by_tables(pid: u32) -> io::Result<Found> {
-    let own = Functions::of(pid)?.ok_or_else(|| {
-        io::Error::other("it has no symbols, and is of a version of Go whose tables are not known")
-    })?;
+    let own = Functions::of(pid)?.ok_or_else(|| unknown_version(pid))?;
     let code = own.named(&FUNCTIONS.map(|(name, _)| name));
     let functions = code.into_iter().collect::<Option<Vec<_>>>();
     let functions = functions
@@ -156,6 +156,16 @@ fn by_tables(pid: u32) -> io::Result<Found> {
         functions: functions.into_iter().map(in_file).collect(),
         reasons,
     })
+}
+
+fn unknown_version(pid: u32) -> io::Error {
+    let version = Binary::open(pid).ok().flatten().and_then(|own| own.version);
+    let version = version
+        .as_deref()
+        .unwrap_or("a version that it does not name");
+    io::Error::other(format!(
+        "it has no symbols and was built with {version}; the tables of Go 1.{MINOR_MIN} to 1.{MINOR_MAX} can be read"
+    ))
 }
 
 /// A function's offset in the file, and where in it the probe goes: behind the check of the stack's size, whose first

@@ -6,7 +6,7 @@ use observe::fact::memory::Memory;
 
 use super::binary::Binary;
 use super::version::Tables;
-use super::words::{MAGIC, find_word, word_quantum};
+use super::words::{find_word, quantum};
 
 /// Data that is searched for it in a stripped program.
 const DATA_BYTES_MAX: u64 = 64 << 20;
@@ -30,10 +30,10 @@ pub struct Module {
     pub text: Range<u64>,
     pub data: Range<u64>,
     pub bss: Range<u64>,
+    pub noptrbss: Range<u64>,
     pub noptrdata: Range<u64>,
     pub gofunc: u64,
-    /// See [`Tables::wrapper`].
-    pub wrapper: u8,
+    pub tables: Tables,
     /// Smallest step between two instructions: 1 on amd64, 4 on arm64.
     pub quantum: u64,
 }
@@ -47,7 +47,7 @@ impl Module {
             Some(Slice { at, count })
         };
         let range = |offset: u64| Some(word(offset)?..word(offset + 8)?);
-        if word(0)? != table || memory.u32(table)? != MAGIC {
+        if word(0)? != table {
             return None;
         }
         let module = Module {
@@ -61,9 +61,10 @@ impl Module {
             noptrdata: range(192)?,
             data: range(208)?,
             bss: range(224)?,
+            noptrbss: range(240)?,
             gofunc: word(tables.gofunc)?,
-            wrapper: tables.wrapper,
-            quantum: word_quantum(memory, table)?,
+            tables: *tables,
+            quantum: quantum(memory, table)?,
         };
         let is_one = module.names.at > table && module.text.start < module.text.end;
         is_one.then_some(module)

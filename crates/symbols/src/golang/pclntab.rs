@@ -16,9 +16,9 @@ const FUNCDATA_INLINED: u32 = 3;
 const PCDATA_INLINED: u32 = 2;
 /// Tables of one function that are believed; the runtime has 8.
 const TABLES_MAX: u32 = 64;
-/// Size of `struct _func` and of `struct inlinedCall`.
-const FUNCTION_BYTES: usize = 44;
-const INLINED_BYTES: u64 = 16;
+/// Room for `struct _func` and for `struct inlinedCall` of every version.
+const FUNCTION_BYTES_MAX: usize = 44;
+const INLINED_BYTES_MAX: usize = 20;
 /// Bytes of one table of values that are decoded. The largest function of the standard library has about 20 kB.
 const VALUES_BYTES_MAX: u64 = 1 << 20;
 /// Functions that are compared by their names, and bytes of all names. A Kubernetes server has 100,000 and 6 MB.
@@ -138,7 +138,7 @@ impl<M: Memory> Table<M> {
                 continue;
             };
             // A function in assembly has a wrapper of the same name.
-            if paged.kind(record) != Some(self.module.wrapper) {
+            if paged.kind(record) != Some(self.module.tables.wrapper) {
                 let at = |offset: u32| self.module.text.start.saturating_add(offset.into());
                 found[*number] = Some(at(start)..at(end));
             }
@@ -170,9 +170,13 @@ impl<M: Memory> Table<M> {
     }
 
     fn read(&self, record: u64) -> Option<Function> {
-        let mut bytes = [0; FUNCTION_BYTES];
-        self.memory.read(record, &mut bytes)?;
-        let word = |at| u32_at(&bytes, at);
+        let mut bytes = [0; FUNCTION_BYTES_MAX];
+        let bytes = bytes.get_mut(..self.module.tables.function_bytes)?;
+        self.memory.read(record, bytes)?;
+        let [.., kind, flags, _, tables] = *bytes else {
+            return None;
+        };
+        let word = |at| u32_at(bytes, at);
         Some(Function {
             record,
             entry: self.module.text.start.checked_add(word(0)?.into())?,
@@ -182,9 +186,9 @@ impl<M: Memory> Table<M> {
             lines: word(24)?,
             values: word(28)?.min(TABLES_MAX),
             unit: word(32)?,
-            kind: bytes[40],
-            flags: bytes[41],
-            tables: bytes[43],
+            kind,
+            flags,
+            tables,
         })
     }
 
@@ -243,7 +247,7 @@ impl<M: Memory> Table<M> {
             line: line.and_then(|line| u32::try_from(line).ok()),
             at,
             is_inlined: named.is_inlined,
-            is_wrapper: named.kind == self.module.wrapper,
+            is_wrapper: named.kind == self.module.tables.wrapper,
         }
     }
 
@@ -269,7 +273,7 @@ impl<M: Memory> Table<M> {
 
     /// The numbers of a function's tables stand behind its record: those of values, then the others.
     fn word_behind(&self, function: &Function, index: u32) -> Option<u32> {
-        let behind = FUNCTION_BYTES as u64 + 4 * u64::from(index);
+        let behind = self.module.tables.function_bytes as u64 + 4 * u64::from(index);
         self.memory.u32(function.record.checked_add(behind)?)
     }
 
@@ -280,13 +284,16 @@ impl<M: Memory> Table<M> {
         }
         let values = self.word_behind(function, PCDATA_INLINED)?;
         let index = u64::try_from(self.value(function, values, pc)?).ok()?;
-        let mut entry = [0; INLINED_BYTES as usize];
-        self.memory
-            .read(tree.checked_add(INLINED_BYTES * index)?, &mut entry)?;
-        let parent = function.entry.checked_add(u32_at(&entry, 8)?.into())?;
+        let layout = self.module.tables.inlined;
+        let mut entry = [0; INLINED_BYTES_MAX];
+        let entry = entry.get_mut(..layout.bytes)?;
+        let at = tree.checked_add(index.checked_mul(layout.bytes as u64)?)?;
+        self.memory.read(at, entry)?;
+        let parent = u32_at(entry, layout.parent)?;
+        let parent = function.entry.checked_add(parent.into())?;
         let named = Named {
-            name: u32_at(&entry, 4)?,
-            kind: entry[0],
+            name: u32_at(entry, layout.name)?,
+            kind: *entry.get(layout.kind)?,
             is_inlined: true,
         };
         Some((named, parent))

@@ -1,28 +1,62 @@
 //! What differs between versions of Go in the tables that lead to functions.
 
 /// The versions whose tables are known, as minor versions of Go 1.
-pub const MINOR_MIN: u32 = 20;
+pub const MINOR_MIN: u32 = 18;
 pub const MINOR_MAX: u32 = 27;
 
-/// From the DWARF of programs built with go1.20.14, 1.21.13, 1.22.12, 1.23.12, 1.24.13, 1.25.7, 1.26.8 and 1.27.0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// From the DWARF of programs built with go1.18.10, 1.19.13, 1.20.14, 1.21.13, 1.22.12, 1.23.12, 1.24.13, 1.25.7,
+/// 1.26.8 and 1.27.0.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tables {
     /// The number by which `struct _func` and `struct inlinedCall` tell that a function is a wrapper.
     pub wrapper: u8,
     /// Offset in `struct moduledata`.
     pub gofunc: u64,
+    /// Size of `struct _func`. Its last four bytes are its number, its flags, none, and how many tables it has.
+    pub function_bytes: usize,
+    pub inlined: Inlined,
+}
+
+/// `struct inlinedCall`: its size, and offsets in it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Inlined {
+    pub bytes: usize,
+    pub kind: usize,
+    pub name: usize,
+    pub parent: usize,
 }
 
 impl Tables {
     /// Of Go 1.`minor`; `None` when it is not known.
     pub fn of(minor: u32) -> Option<Tables> {
+        // 1.20 moved the line of a function from `struct inlinedCall` to `struct _func`.
+        let is_first = minor < 20;
         (MINOR_MIN..=MINOR_MAX).contains(&minor).then_some(Tables {
             wrapper: match minor {
                 ..=21 => 21,
                 22..=24 => 22,
                 _ => 23,
             },
-            gofunc: if minor >= 27 { 344 } else { 320 },
+            gofunc: match minor {
+                ..=19 => 304,
+                20..=26 => 320,
+                _ => 344,
+            },
+            function_bytes: if is_first { 40 } else { 44 },
+            inlined: match is_first {
+                true => Inlined {
+                    bytes: 20,
+                    kind: 2,
+                    name: 12,
+                    parent: 16,
+                },
+                false => Inlined {
+                    bytes: 16,
+                    kind: 0,
+                    name: 4,
+                    parent: 8,
+                },
+            },
         })
     }
 }
@@ -51,6 +85,6 @@ mod tests {
         for (version, minor) in cases {
             assert_eq!(minor_of(version), minor, "{version}");
         }
-        assert_eq!((Tables::of(19), Tables::of(28)), (None, None));
+        assert_eq!((Tables::of(17), Tables::of(28)), (None, None));
     }
 }

@@ -4,13 +4,17 @@ use std::ops::Range;
 
 use observe::fact::memory::Memory;
 
-/// `pcHeader.magic` since Go 1.20.
-pub const MAGIC: u32 = 0xffff_fff1;
+/// `pcHeader.magic` of Go 1.18 and 1.19, and since 1.20.
+const MAGICS: [u32; 2] = [0xffff_fff0, 0xffff_fff1];
 const CHUNK: u64 = 1 << 16;
 
-pub fn word_quantum(memory: &dyn Memory, table: u64) -> Option<u64> {
+/// The smallest step between two instructions, from the header of a table of functions. `None`: it is none.
+pub fn quantum(memory: &dyn Memory, table: u64) -> Option<u64> {
     let mut bytes = [0; 8];
     memory.read(table, &mut bytes)?;
+    if !MAGICS.contains(&u32_at(&bytes, 0)?) {
+        return None;
+    }
     // Two zero bytes, the step, the size of a pointer.
     let quantum = u64::from(bytes[6]);
     (bytes[4..6] == [0, 0] && matches!(quantum, 1 | 2 | 4) && bytes[7] == 8).then_some(quantum)
@@ -19,8 +23,7 @@ pub fn word_quantum(memory: &dyn Memory, table: u64) -> Option<u64> {
 /// The header of a table of functions: its first word but for the step between instructions.
 pub fn find_pclntab(memory: &dyn Memory, range: Range<u64>) -> Option<u64> {
     find_word(memory, range, &mut |at, word| {
-        let is_header = word & !(0xff << 48) == 0x0800_0000_0000_0000 | u64::from(MAGIC);
-        (is_header && word_quantum(memory, at).is_some()).then_some(at)
+        (word >> 56 == 8 && quantum(memory, at).is_some()).then_some(at)
     })
 }
 

@@ -74,7 +74,11 @@ pub fn newest(memory: &dyn Memory, runtime: &Runtime) -> Option<u64> {
         .filter(|_| interpreter != 0)
 }
 
-/// The states of all threads. Threads come and go meanwhile: who uses one compares its number again.
+/// The states of all threads, one of each in an interpreter. Threads come and go meanwhile: who uses one compares its
+/// number again.
+///
+/// Up to 3.11 a thread that is started has its creator's number until it runs. A creator's state is the older one, and
+/// behind the other in the list.
 pub fn states(memory: &dyn Memory, runtime: &Runtime, number: Number) -> Vec<State> {
     let layout = &runtime.layout;
     let (mut found, mut steps) = (HashMap::new(), 0);
@@ -86,7 +90,13 @@ pub fn states(memory: &dyn Memory, runtime: &Runtime, number: Number) -> Vec<Sta
                 layout,
                 number,
             };
-            if list.read(at, &mut found) {
+            let mut add = |state: State| {
+                let key = (at, state.native);
+                if found.len() < STATES_MAX || found.contains_key(&key) {
+                    found.insert(key, state);
+                }
+            };
+            if list.read(at, &mut add) {
                 break;
             }
         }
@@ -111,7 +121,7 @@ struct List<'a> {
 impl List<'_> {
     /// Adds them, the newest first; `false`: a state was freed while the list was read, and those behind it are not
     /// known. Each state points to the one before too.
-    fn read(&self, interpreter: u64, found: &mut HashMap<u64, State>) -> bool {
+    fn read(&self, interpreter: u64, add: &mut dyn FnMut(State)) -> bool {
         let (memory, layout) = (self.memory, self.layout);
         let Some(mut at) = word(memory, interpreter, layout.threads) else {
             return true;
@@ -119,8 +129,8 @@ impl List<'_> {
         // Where the pointer to it is.
         let mut from = interpreter.wrapping_add(layout.threads);
         for _ in 0..STATES_MAX {
-            if let Some(state) = self.state(at).filter(|_| found.len() < STATES_MAX) {
-                found.insert(at, state);
+            if let Some(state) = self.state(at) {
+                add(state);
             }
             let next = at.checked_add(layout.next_thread);
             let Some(next) = next.and_then(|next| memory.u64(next)) else {
@@ -317,6 +327,22 @@ pub(super) mod tests {
         let number = Number::InLibrary(NUMBER_AT[1]);
         let found = states(&remade, &runtime(10), number);
         assert!(found.iter().any(|state| state.native == 8), "{found:?}");
+    }
+
+    /// Its creator's is found, which is the older one.
+    #[test]
+    fn a_thread_that_does_not_run_yet_has_its_creators_number() {
+        let layout = Layout::of(10).unwrap();
+        let mut words = circles(10).0;
+        words.extend([
+            (0x9000 + layout.next_thread, 0xb000),
+            (0xb000 + layout.next_thread - BEFORE_NEXT, 0x9000),
+            (0xb000 + layout.thread_id, 0xa000),
+        ]);
+        let number = Number::InLibrary(NUMBER_AT[1]);
+        let found = states(&Words(words), &runtime(10), number);
+        let addresses: Vec<u64> = found.iter().map(|state| state.address).collect();
+        assert_eq!(addresses, [0xb000]);
     }
 
     #[test]

@@ -21,6 +21,9 @@
 //! Where the inside of a managed heap could be read and explains half of the growth, its types, sites or tasks are
 //! named ([`objects`]).
 //!
+//! What grows outside of the mappings by more than RSS does decides before all of these: *sockets* or *files*
+//! ([`outside`]).
+//!
 //! When nothing grows by that much, a site most of whose older blocks are lost is a slow *leak*; half of RSS in
 //! LazyFree pages, untouched huge pages or free heap that has not been needed since half time is named all the same;
 //! else it is *flat*, or undecided where RSS itself rises.
@@ -31,6 +34,7 @@ mod heap;
 mod level;
 mod managed;
 mod objects;
+pub mod outside;
 pub mod owner;
 mod sentence;
 
@@ -46,6 +50,7 @@ use memory::account::{Account, LiveBy, Part};
 use memory::growth::Growth;
 use memory::limit::Overcount;
 use memory::managed::ManagedGrowth;
+use memory::outside::OutsideGrowth;
 use memory::rank::Site;
 use memory::types::Class;
 
@@ -83,7 +88,10 @@ pub enum Cause {
     /// Mappings that the program asked for itself.
     Mapping,
     Stacks,
+    /// Mapped files, or files in memory.
     Files,
+    /// Data in its sockets.
+    Sockets,
     /// Pages given back with MADV_FREE, which the kernel has not taken yet.
     Lazyfree,
     /// Transparent huge pages, most of them never written.
@@ -105,6 +113,7 @@ impl Cause {
             Cause::Mapping => "mapping",
             Cause::Stacks => "stacks",
             Cause::Files => "files",
+            Cause::Sockets => "sockets",
             Cause::Lazyfree => "lazyfree",
             Cause::Hugepages => "hugepages",
             Cause::Managed => "managed",
@@ -212,6 +221,8 @@ pub struct Case {
     pub owner: Owner,
     /// Files and shared memory that grew most, with bytes.
     pub grown_files: Vec<(String, f64)>,
+    /// What grows that is in no mapping.
+    pub outside: Vec<OutsideGrowth>,
     pub threads_first: usize,
     pub threads_last: usize,
     pub managers: MemoryManagers,
@@ -367,17 +378,23 @@ impl Case {
 
 /// Judges one process.
 pub fn judge(case: &Case) -> CauseVerdict {
-    let mut verdict = grown::judge(case)
-        .or_else(|| heap::slow_leak(case))
-        .or_else(|| grown::unwatched(case))
-        .unwrap_or_else(|| level::judge(case));
-    verdict = objects::refined(case, verdict);
+    let mut verdict = outside::judge(case).unwrap_or_else(|| of_mappings(case));
     if verdict.cause != Cause::Blind {
         verdict
             .limitations
             .extend(case.overcount.map(|over| overcounted(case, &over)));
     }
     verdict.limitations.extend(limitations(case));
+    verdict
+}
+
+fn of_mappings(case: &Case) -> CauseVerdict {
+    let first = grown::judge(case)
+        .or_else(|| heap::slow_leak(case))
+        .or_else(|| grown::unwatched(case))
+        .unwrap_or_else(|| level::judge(case));
+    let mut verdict = objects::refined(case, first);
+    verdict.limitations.extend(outside::beside(case));
     verdict
 }
 

@@ -182,6 +182,7 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         owner,
         sites,
         grown_files: history.grown_files(window),
+        outside: history.outside_growths(),
         threads_first: moments[window.from].threads,
         threads_last: moments[window.to].threads,
         managers: tracked.managers.clone(),

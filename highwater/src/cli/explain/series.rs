@@ -243,7 +243,7 @@ impl Followed {
 
 fn words(verdict: &CauseVerdict) -> String {
     let helps = match verdict.cause {
-        Cause::Leak | Cause::Mapping | Cause::Stacks | Cause::Files => {
+        Cause::Leak | Cause::Mapping | Cause::Stacks | Cause::Files | Cause::Sockets => {
             format!("; {NO_ALLOCATOR_HELPS}")
         }
         _ => String::new(),

@@ -1,0 +1,112 @@
+//! Readings of this very process, and of mounts that may hang.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+
+use procfs::FromRead;
+use procfs::process::{MountInfo, MountInfos};
+
+use super::*;
+
+const SENT: usize = 100_000;
+
+fn read() -> Outside {
+    let pid = std::process::id() as i32;
+    Reader::new(pid).read(&[]).expect("it is our own")
+}
+
+#[test]
+fn data_that_is_not_read_is_counted_by_whose_connection_it_is() {
+    let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = server.local_addr().unwrap();
+    let mut client = TcpStream::connect(address).unwrap();
+    let (mut accepted, _) = server.accept().unwrap();
+    accepted.write_all(&vec![7; SENT]).unwrap();
+    client.write_all(&[7; 1_000]).unwrap();
+    let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let to = udp.local_addr().unwrap();
+    udp.send_to(&[7; 500], to).unwrap();
+    let held = read().held;
+    let of = |connections: Connections| held.get(&Holder::Unread(connections)).copied();
+    assert_eq!(
+        of(Connections::To(address.to_string())),
+        Some(SENT as u64),
+        "{held:?}"
+    );
+    assert_eq!(of(Connections::AcceptedOn(address.port())), Some(1_000));
+    assert!(of(Connections::Udp(to.port())) >= Some(500));
+    client.read_exact(&mut vec![0; SENT]).unwrap();
+    let holder = Holder::Unread(Connections::To(address.to_string()));
+    assert_eq!(read().held.get(&holder), None);
+}
+
+#[test]
+fn files_in_memory_are_counted_with_and_without_a_name() {
+    const BYTES: usize = 3 << 20;
+    let memory = std::path::Path::new("/dev/shm");
+    let folder = tempfile::Builder::new()
+        .prefix("outside-")
+        .tempdir_in(memory)
+        .unwrap();
+    std::fs::create_dir(folder.path().join("inner")).unwrap();
+    std::fs::write(folder.path().join("inner/document"), vec![1; BYTES]).unwrap();
+    std::fs::hard_link(
+        folder.path().join("inner/document"),
+        folder.path().join("link"),
+    )
+    .unwrap();
+    let mut deleted = tempfile::tempfile_in(memory).unwrap();
+    deleted.write_all(&vec![1; BYTES]).unwrap();
+    let held = read().held;
+    let name = folder.path().to_string_lossy().into_owned();
+    assert_eq!(
+        held.get(&Holder::Files(name)),
+        Some(&(BYTES as u64)),
+        "{held:?}"
+    );
+    let is_unnamed = |(holder, bytes): (&Holder, &u64)| {
+        matches!(holder, Holder::Unnamed(_)) && *bytes == BYTES as u64
+    };
+    assert!(held.iter().any(is_unnamed), "{held:?}");
+}
+
+#[test]
+fn a_process_that_is_gone_holds_nothing() {
+    assert_eq!(Reader::new(i32::MAX - 1).read(&[]), None);
+}
+
+#[test]
+fn it_is_read_as_often_as_its_cost_allows() {
+    let mut reader = Reader::new(std::process::id() as i32);
+    assert!(reader.read(&[]).is_some());
+    assert!(reader.read(&[]).is_none());
+}
+
+fn mounts(text: &str) -> Vec<MountInfo> {
+    MountInfos::from_read(text.as_bytes())
+        .unwrap()
+        .into_iter()
+        .collect()
+}
+
+/// Below a file system of a network or of FUSE nothing is opened; nor where the mounts lead in a circle.
+#[test]
+fn mounts_that_may_hang_are_left_out() {
+    let mounts = mounts(
+        "1 0 8:1 / / rw - ext4 /dev/vda rw\n\
+         2 1 0:20 / /dev/shm rw - tmpfs tmpfs rw\n\
+         3 1 0:21 / /mnt rw - fuse.sshfs host: rw\n\
+         4 3 0:22 / /mnt/cache rw - tmpfs tmpfs rw\n\
+         5 4 0:23 / /mnt/cache/inner rw - tmpfs tmpfs rw\n\
+         6 1 0:24 / /sys/fs/cgroup ro - tmpfs tmpfs ro\n\
+         7 8 0:25 / /circle rw - tmpfs tmpfs rw\n\
+         8 7 0:26 / /circle/inner rw - tmpfs tmpfs rw\n",
+    );
+    let found = files::memory_mounts(&mounts);
+    let points: Vec<&str> = found
+        .filter_map(|mount| mount.mount_point.to_str())
+        .collect();
+    assert_eq!(points, ["/dev/shm"]);
+    let is_on_memory = |path: &str| files::is_on_memory(std::path::Path::new(path), &mounts);
+    assert!(is_on_memory("/dev/shm/a") && !is_on_memory("/mnt/a") && !is_on_memory("/a"));
+}
