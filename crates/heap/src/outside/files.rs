@@ -37,6 +37,45 @@ pub fn has_own_mounts(pid: i32) -> bool {
     of(&pid.to_string()) != of("self")
 }
 
+/// What a process has open that bears on files in memory.
+#[derive(Debug, Default)]
+pub struct Open {
+    /// Descriptors of files that may have no name.
+    pub files: Vec<(i32, String)>,
+    /// Devices on which it watches (inotify) folders being opened and read: our reading would be an event there.
+    watched: HashSet<u64>,
+}
+
+impl Open {
+    /// Adds what an inotify descriptor watches (`inotify_show_fdinfo` of the kernel).
+    pub fn watches(&mut self, pid: i32, descriptor: i32) {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{descriptor}"));
+        self.watched.extend(watched(&text.unwrap_or_default()));
+    }
+
+    fn is_watched(&self, mount: &MountInfo) -> bool {
+        let device = mount.majmin.split_once(':').and_then(|(major, minor)| {
+            Some(major.parse::<u64>().ok()? << 20 | minor.parse::<u64>().ok()?)
+        });
+        device.is_none_or(|device| self.watched.contains(&device))
+    }
+}
+
+/// Of lines as `inotify wd:1 ino:2 sdev:19 mask:fff ...`, all in hexadecimal: the devices.
+fn watched(text: &str) -> impl Iterator<Item = u64> + '_ {
+    /// IN_ACCESS, IN_CLOSE_NOWRITE and IN_OPEN.
+    const OF_READERS: u64 = 0x31;
+    text.lines().filter_map(|line| {
+        let field = |name: &str| {
+            let value = line
+                .split_whitespace()
+                .find_map(|word| word.strip_prefix(name));
+            u64::from_str_radix(value?, 16).ok()
+        };
+        field("sdev:").filter(|_| field("mask:").is_some_and(|mask| mask & OF_READERS != 0))
+    })
+}
+
 #[derive(Debug, Default)]
 pub struct Reader {
     /// Mounts that have too many files to go through, by device.
@@ -44,18 +83,18 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Adds them. `open`: descriptors of files that may have no name. Files that are mapped stand in the account.
+    /// Adds them. Files that are mapped stand in the account.
     pub fn add(
         &mut self,
         process: &Process,
-        open: &[(i32, String)],
+        open: &Open,
         areas: &[Area],
         held: &mut BTreeMap<Holder, u64>,
     ) {
         let mapped = areas.iter().filter(|area| area.shared && area.inode != 0);
         let mut counted: HashSet<u64> = mapped.map(|area| area.inode).collect();
         let mounts: Vec<MountInfo> = process.mountinfo().into_iter().flatten().collect();
-        add_unnamed(process, open, &mounts, &mut counted, held);
+        add_unnamed(process, &open.files, &mounts, &mut counted, held);
         let (Ok(status), Ok(root)) = (
             process.status(),
             File::open(format!("/proc/{}/root", process.pid())),
@@ -80,8 +119,8 @@ impl Reader {
                 entries: 0,
             };
             let point = mount.mount_point.to_string_lossy().into_owned();
-            let is_large = self.large.contains(&mount.majmin);
-            match walk.top(&mounted, &point).filter(|_| !is_large) {
+            let is_whole = self.large.contains(&mount.majmin) || open.is_watched(mount);
+            match (!is_whole).then(|| walk.top(&mounted, &point)).flatten() {
                 Some(found) => held.extend(found),
                 None => {
                     self.large.insert(mount.majmin.clone());
@@ -135,7 +174,9 @@ fn opened(root: &File, mount: &MountInfo) -> Option<(OwnedFd, Option<u64>)> {
         within
     };
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    let folder = unread(|flags| openat2(root, within, flags, Mode::empty(), resolve)).ok()?;
+    // A folder that is only named, and not opened, makes no event.
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = openat2(root, within, flags, Mode::empty(), resolve).ok()?;
     // Something else may be mounted over it by now.
     let device = rustix::fs::fstat(&folder).ok()?.st_dev;
     let device = format!(
@@ -206,7 +247,8 @@ impl Walk<'_> {
     fn top(&mut self, folder: &OwnedFd, point: &str) -> Option<BTreeMap<Holder, u64>> {
         let mut found = BTreeMap::new();
         let device = rustix::fs::fstat(folder).ok()?.st_dev;
-        for entry in Dir::read_from(folder).ok()?.flatten() {
+        let opened = unread(|flags| openat(folder, c".", flags, Mode::empty())).ok()?;
+        for entry in Dir::read_from(&opened).ok()?.flatten() {
             let name = entry.file_name();
             if name == c"." || name == c".." {
                 continue;

@@ -132,15 +132,18 @@ impl Reader {
     fn read_now(&mut self, areas: &[Area]) -> Option<Outside> {
         let process = Process::new(self.pid).ok()?;
         let descriptors = process.fd().ok()?.filter_map(Result::ok);
-        let (mut own, mut open) = (HashSet::new(), Vec::new());
+        let (mut own, mut open) = (HashSet::new(), files::Open::default());
         for descriptor in descriptors {
             match descriptor.target {
                 FDTarget::Socket(inode) => drop(own.insert(inode)),
-                FDTarget::MemFD(name) => open.push((descriptor.fd, format!("memfd:{name}"))),
+                FDTarget::MemFD(name) => open.files.push((descriptor.fd, format!("memfd:{name}"))),
+                FDTarget::AnonInode(kind) if kind.contains("inotify") => {
+                    open.watches(self.pid, descriptor.fd);
+                }
                 FDTarget::Path(path) => {
                     let path = path.to_string_lossy().into_owned();
                     if path.ends_with(files::DELETED) {
-                        open.push((descriptor.fd, path));
+                        open.files.push((descriptor.fd, path));
                     }
                 }
                 _ => {}

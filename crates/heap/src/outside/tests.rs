@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Mutex;
 
 use procfs::FromRead;
 use procfs::process::{MountInfo, MountInfos};
@@ -9,8 +10,15 @@ use procfs::process::{MountInfo, MountInfos};
 use super::*;
 
 const SENT: usize = 100_000;
+/// A watch of one test is one of this process, which the others read too.
+static ON_MEMORY: Mutex<()> = Mutex::new(());
 
 fn read() -> Outside {
+    let _alone = ON_MEMORY.lock();
+    read_alone()
+}
+
+fn read_alone() -> Outside {
     let pid = std::process::id() as i32;
     Reader::new(pid).read(&[]).expect("it is our own")
 }
@@ -70,6 +78,26 @@ fn files_in_memory_are_counted_with_and_without_a_name() {
     assert!(held.iter().any(is_unnamed), "{held:?}");
 }
 
+/// A program that watches its folders gets no event of ours: its mount is counted as a whole.
+#[test]
+fn a_program_that_watches_a_folder_gets_no_event_of_ours() {
+    use rustix::fs::inotify;
+    let _alone = ON_MEMORY.lock();
+    let memory = std::path::Path::new("/dev/shm");
+    let folder = tempfile::Builder::new()
+        .prefix("watched-")
+        .tempdir_in(memory)
+        .unwrap();
+    std::fs::write(folder.path().join("document"), vec![1; 2 << 20]).unwrap();
+    let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+    inotify::add_watch(&watch, folder.path(), inotify::WatchFlags::ALL_EVENTS).unwrap();
+    let held = read_alone().held;
+    let is_whole = |holder: &Holder| *holder == Holder::Files("/dev/shm".to_owned());
+    assert!(held.keys().any(is_whole), "{held:?}");
+    let event = rustix::io::read(&watch, &mut [0; 4096]);
+    assert_eq!(event, Err(rustix::io::Errno::AGAIN));
+}
+
 #[test]
 fn a_process_that_is_gone_holds_nothing() {
     assert_eq!(Reader::new(i32::MAX - 1).read(&[]), None);
@@ -77,6 +105,7 @@ fn a_process_that_is_gone_holds_nothing() {
 
 #[test]
 fn it_is_read_as_often_as_its_cost_allows() {
+    let _alone = ON_MEMORY.lock();
     let mut reader = Reader::new(std::process::id() as i32);
     assert!(reader.read(&[]).is_some());
     assert!(reader.read(&[]).is_none());
