@@ -262,6 +262,14 @@ fn all_commands_together_keep_to_the_allowed_pause() {
     }
 }
 
+/// The frame of the main thread in which it awaits an order.
+fn main_awaits(snapshot: &Snapshot) -> Option<&runtimes::Frame> {
+    let is = |frame: &runtimes::Frame, name: &str| frame.function.as_deref() == Some(name);
+    let mut groups = snapshot.tasks.iter();
+    let main = groups.find(|group| group.frames.last().is_some_and(|last| is(last, "[main]")))?;
+    main.frames.iter().find(|frame| is(frame, "App.await"))
+}
+
 #[test]
 fn threads_of_pools_that_are_not_shut_down_grow() {
     for compiled in jdks().into_iter().map(Compiled::new) {
@@ -270,7 +278,12 @@ fn threads_of_pools_that_are_not_shut_down_grow() {
         let mut jvm = program.open();
         let first = jvm.snapshot(&paused()).unwrap();
         program.order("pools 20");
-        let second = jvm.snapshot(&paused()).unwrap();
+        // The program answers an order before it awaits the next one.
+        let second = (0..50).find_map(|_| {
+            let second = jvm.snapshot(&paused()).unwrap();
+            main_awaits(&second).is_some().then_some(second)
+        });
+        let second = second.expect("the program awaits its next order");
         assert_eq!((pool_threads(&first), pool_threads(&second)), (7, 27));
         let group = &second.tasks[0];
         assert_eq!(
@@ -278,17 +291,7 @@ fn threads_of_pools_that_are_not_shut_down_grow() {
             (27, Some("WAITING (parking)"))
         );
         assert!(group.bytes > 27 * 4096, "{}", group.bytes);
-        let main = second
-            .tasks
-            .iter()
-            .find(|group| group.frames.last().unwrap().function.as_deref() == Some("[main]"));
-        let called = |frame: &runtimes::Frame| frame.function.as_deref() == Some("App.await");
-        let frame = main
-            .unwrap()
-            .frames
-            .iter()
-            .find(|frame| called(frame))
-            .unwrap();
+        let frame = main_awaits(&second).unwrap();
         assert_eq!(
             (frame.file.as_deref(), frame.module.as_str()),
             (Some("App.java"), jvm::JAVA_MODULE)
