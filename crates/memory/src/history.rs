@@ -163,7 +163,7 @@ impl History {
         let rss = last.account.rss_bytes;
         let grown = rss - self.moments[window.from].account.rss_bytes;
         let outside = self.outside_growths();
-        let outside = outside.iter().filter(|one| one.is_own && one.growth.still);
+        let outside = outside.iter().filter(|one| one.growth.still);
         let outside: f64 = outside.map(|one| one.growth.bytes).sum();
         let life = self.moments.len() as f64;
         (grown.max(0.0) + outside.max(0.0) + rss * SHARE_OF_SIZE)

@@ -31,12 +31,6 @@ const LOCAL: [&str; 14] = [
     "overlay", "squashfs", "proc", "sysfs",
 ];
 
-/// Whether a process's mounts are others than our own.
-pub fn has_own_mounts(pid: i32) -> bool {
-    let of = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
-    of(&pid.to_string()) != of("self")
-}
-
 /// What a process has open that bears on files in memory.
 #[derive(Debug, Default)]
 pub struct Open {

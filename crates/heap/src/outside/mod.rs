@@ -92,8 +92,6 @@ pub struct Outside {
     pub held: BTreeMap<Holder, u64>,
     /// All that the process has written by system calls so far, to files and sockets; `None`: it may not be read.
     pub written_bytes: Option<u64>,
-    /// It has mounts of its own: what is in them is written by its container.
-    pub has_own_mounts: bool,
 }
 
 /// Reads it again and again, as often as that costs next to nothing.
@@ -157,7 +155,6 @@ impl Reader {
         Some(Outside {
             held,
             written_bytes: process.io().ok().map(|io| io.wchar),
-            has_own_mounts: files::has_own_mounts(self.pid),
         })
     }
 }

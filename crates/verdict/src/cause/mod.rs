@@ -32,6 +32,7 @@ pub mod ended;
 mod grown;
 mod heap;
 mod level;
+mod limitations;
 mod managed;
 mod objects;
 pub mod outside;
@@ -39,6 +40,7 @@ pub mod owner;
 mod sentence;
 
 pub use heap::named;
+use limitations::{limitations, overcounted};
 
 use std::collections::BTreeMap;
 
@@ -396,57 +398,6 @@ fn of_mappings(case: &Case) -> CauseVerdict {
     let mut verdict = objects::refined(case, first);
     verdict.limitations.extend(outside::beside(case));
     verdict
-}
-
-/// What the probe counts too much, and why.
-fn overcounted(case: &Case, over: &Overcount) -> String {
-    use units::written::bytes;
-    let most = match over.by_headers {
-        true => "glibc's own headers show",
-        false => "RSS and swap are",
-    };
-    let why = match case.freed_past.as_slice() {
-        [] => "a library that is bound past the probe frees blocks unseen".to_owned(),
-        libraries => format!(
-            "{} calls the C library's free past the probe",
-            libraries.join(", ")
-        ),
-    };
-    let (counted, at_most) = (bytes(over.counted), bytes(over.most));
-    format!("the probe counts {counted} live where {most} {at_most}: {why}")
-}
-
-fn limitations(case: &Case) -> Vec<String> {
-    use units::written::{bytes, percent};
-    let mut limitations = Vec::new();
-    if let Some(witness) = case.account.witness {
-        let (live, least) = (case.account.live, 1_048_576.0);
-        if (witness - live).abs() > 0.2 * witness.max(live) + least {
-            limitations.push(format!(
-                "glibc's own headers show {} in use where the probe counts {} live: part of the \
-                 heap was allocated before the probe saw it, or past it",
-                bytes(witness),
-                bytes(live)
-            ));
-        }
-    }
-    let unexplained = case.account.unexplained() / case.account.rss_bytes.max(1.0);
-    if unexplained < -1.0 {
-        let beyond = bytes(-case.account.unexplained());
-        limitations.push(format!("the parts claim {beyond} more than is resident"));
-    } else if unexplained.abs() > 0.05 {
-        let share = percent(unexplained);
-        limitations.push(format!(
-            "{share} of RSS is unexplained: the parts do not add up"
-        ));
-    }
-    if case.snapshots < memory::growth::SAMPLES_MIN {
-        limitations.push(format!(
-            "only {} samples: growth cannot be classified yet",
-            case.snapshots
-        ));
-    }
-    limitations
 }
 
 #[cfg(test)]

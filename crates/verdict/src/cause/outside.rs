@@ -30,8 +30,7 @@ pub fn beside(case: &Case) -> Option<String> {
 }
 
 fn most(case: &Case) -> Option<&OutsideGrowth> {
-    let grows =
-        |one: &&OutsideGrowth| one.is_own && !one.grown.is_empty() && case.grows(&one.growth);
+    let grows = |one: &&OutsideGrowth| !one.grown.is_empty() && case.grows(&one.growth);
     let growing = case.outside.iter().filter(grows);
     growing.max_by(|a, b| a.growth.bytes.total_cmp(&b.growth.bytes))
 }
@@ -67,13 +66,13 @@ fn of(case: &Case, most: &OutsideGrowth) -> CauseVerdict {
             let sentence = format!(
                 "data that its peers do not take from the process grows by {grown}: {named}; {charged}"
             );
-            let next = "look at who reads the other ends; close connections whose writes do not go on \
+            let next = "find what reads the other ends; close connections whose writes do not go on \
                 (TCP_USER_TIMEOUT, a deadline for each write), and limit SO_SNDBUF where there are many";
             verdict(Cause::Sockets, CONFIDENCE, sentence, next)
         }
         Holder::Files(_) => {
             let sentence = format!("files in memory grow by {grown}: {named}; {charged}");
-            let next = "look at who writes there and who removes it (ls -l, inotifywait): a file in a tmpfs is memory \
+            let next = "find what writes there and what should remove it (ls -l, inotifywait): a file in a tmpfs is memory \
                 until it is deleted; limit the mount (size=), or put it on a disk";
             verdict(Cause::Files, FILES_CONFIDENCE, sentence, next)
         }
@@ -81,7 +80,7 @@ fn of(case: &Case, most: &OutsideGrowth) -> CauseVerdict {
             let sentence = format!(
                 "files in memory that are open and have no name grow by {grown}: {named}; {charged}"
             );
-            let next = "look at who opens it and who closes it (ls -l /proc/PID/fd): deleted, it is memory until its \
+            let next = "find what opens it and what should close it (ls -l /proc/PID/fd): deleted, it is memory until its \
                 last descriptor is closed";
             verdict(Cause::Files, CONFIDENCE, sentence, next)
         }
@@ -91,13 +90,13 @@ fn of(case: &Case, most: &OutsideGrowth) -> CauseVerdict {
 fn unread_next(connections: &Connections) -> String {
     let which = match connections {
         Connections::AcceptedOn(port) => {
-            format!("who reads the connections that are accepted on port {port}")
+            format!("what should read the connections that are accepted on port {port}")
         }
-        Connections::To(address) => format!("who reads the connections to {address}"),
-        Connections::Udp(port) => format!("who reads the UDP socket on port {port}"),
+        Connections::To(address) => format!("what should read the connections to {address}"),
+        Connections::Udp(port) => format!("what should read the UDP socket on port {port}"),
     };
     format!(
-        "look at {which} (ss -tmp shows each queue): read them or close them, and limit SO_RCVBUF where there are many"
+        "find {which} (ss -tmp shows each queue): read them or close them, and limit SO_RCVBUF where there are many"
     )
 }
 
@@ -116,13 +115,12 @@ mod tests {
         }
     }
 
-    fn case(holder: Holder, is_own: bool, rss: f64) -> Case {
+    fn case(holder: Holder, rss: f64) -> Case {
         let mut case = Case {
             rss: Some(growth(rss)),
             outside: vec![OutsideGrowth {
                 growth: growth(20e6),
                 grown: vec![(holder, 20e6)],
-                is_own,
             }],
             ..Case::default()
         };
@@ -133,7 +131,7 @@ mod tests {
     #[test]
     fn what_grows_in_sockets_and_in_files_is_named() {
         let port = Connections::AcceptedOn(8080);
-        let of = |holder| judge(&case(holder, true, 0.0));
+        let of = |holder| judge(&case(holder, 0.0));
         let unread = of(Holder::Unread(port.clone()));
         assert_eq!(unread.cause, Cause::Sockets);
         assert!(
@@ -157,10 +155,9 @@ mod tests {
     }
 
     #[test]
-    fn files_of_others_and_less_than_rss_are_no_cause() {
-        let files = || Holder::Files("/dev/shm/spool".to_owned());
-        assert_ne!(judge(&case(files(), false, 0.0)).cause, Cause::Files);
-        let beside = judge(&case(files(), true, 25e6));
+    fn what_grows_by_less_than_rss_is_no_cause() {
+        let files = Holder::Files("/dev/shm/spool".to_owned());
+        let beside = judge(&case(files, 25e6));
         assert_ne!(beside.cause, Cause::Files);
         assert!(
             beside
