@@ -102,7 +102,8 @@ static always_inline u32 python_number_of(u64 state, u64 thread)
  */
 static always_inline u64 python_newest(const struct python_process *process, u32 number)
 {
-	u64 at = 0, found = 0;
+	struct python_state found = {};
+	u64 at = 0;
 
 	read_user(&at, sizeof(at), process->newest);
 #pragma unroll
@@ -111,14 +112,14 @@ static always_inline u64 python_newest(const struct python_process *process, u32
 
 		if (!at || read_user(&state.thread, sizeof(state.thread), at + PYTHON(STATE_THREAD)))
 			break;
-		if (state.thread && python_number_of(at, state.thread) == number) {
-			map_update(&python_states, &number, &state, 0);
-			found = at;
-		}
+		if (state.thread && python_number_of(at, state.thread) == number)
+			found = state;
 		if (read_user(&at, sizeof(at), state.address + PYTHON(STATE_NEXT)))
 			break;
 	}
-	return found;
+	if (found.address)
+		map_update(&python_states, &number, &found, 0);
+	return found.address;
 }
 
 /* The state of the current thread; 0: it has none, or none that could be found. */

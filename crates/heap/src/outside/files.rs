@@ -4,13 +4,15 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
+use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use procfs::process::{MountInfo, Process};
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, fstatvfs, openat, openat2, statat,
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, fstatvfs, open as open_path, openat,
+    openat2, statat,
 };
 
 use super::Holder;
@@ -26,10 +28,12 @@ const MOUNTS_MAX: usize = 64;
 const BYTES_MIN: u64 = 1 << 20;
 const BLOCK_BYTES: u64 = 512;
 /// File systems whose folders can be opened without waiting for anybody.
-const LOCAL: [&str; 14] = [
-    "tmpfs", "devtmpfs", "ramfs", "rootfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs",
-    "overlay", "squashfs", "proc", "sysfs",
+const LOCAL: [&str; 17] = [
+    "tmpfs", "devtmpfs", "ramfs", "rootfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "bcachefs",
+    "f2fs", "zfs", "erofs", "overlay", "squashfs", "proc", "sysfs",
 ];
+/// Of what an inotify descriptor watches, that is read: a watch has about 100. One with more is taken to watch all.
+const WATCHED_BYTES_MAX: u64 = 1 << 20;
 
 /// What a process has open that bears on files in memory.
 #[derive(Debug, Default)]
@@ -38,16 +42,23 @@ pub struct Open {
     pub files: Vec<(i32, String)>,
     /// Devices on which it watches (inotify) folders being opened and read: our reading would be an event there.
     watched: HashSet<u64>,
+    watches_all: bool,
 }
 
 impl Open {
     /// Adds what an inotify descriptor watches (`inotify_show_fdinfo` of the kernel).
     pub fn watches(&mut self, pid: i32, descriptor: i32) {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{descriptor}"));
-        self.watched.extend(watched(&text.unwrap_or_default()));
+        let mut text = String::new();
+        let file = File::open(format!("/proc/{pid}/fdinfo/{descriptor}"));
+        let read = file.and_then(|file| file.take(WATCHED_BYTES_MAX).read_to_string(&mut text));
+        self.watches_all |= read.is_err() || text.len() as u64 == WATCHED_BYTES_MAX;
+        self.watched.extend(watched(&text));
     }
 
     fn is_watched(&self, mount: &MountInfo) -> bool {
+        if self.watches_all {
+            return true;
+        }
         let device = mount.majmin.split_once(':').and_then(|(major, minor)| {
             Some(major.parse::<u64>().ok()? << 20 | minor.parse::<u64>().ok()?)
         });
@@ -89,10 +100,10 @@ impl Reader {
         let mut counted: HashSet<u64> = mapped.map(|area| area.inode).collect();
         let mounts: Vec<MountInfo> = process.mountinfo().into_iter().flatten().collect();
         add_unnamed(process, &open.files, &mounts, &mut counted, held);
-        let (Ok(status), Ok(root)) = (
-            process.status(),
-            File::open(format!("/proc/{}/root", process.pid())),
-        ) else {
+        // Named and not opened: it may be a file system that hangs.
+        let root = format!("/proc/{}/root", process.pid());
+        let root = open_path(&root, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        let (Ok(status), Ok(root)) = (process.status(), root) else {
             return;
         };
         let mut seen = HashSet::new();
@@ -157,7 +168,7 @@ fn unread(open: impl Fn(OFlags) -> rustix::io::Result<OwnedFd>) -> rustix::io::R
 }
 
 /// The folder of a mount, and what is used of it; `None` for that: it has no limit, and does not count.
-fn opened(root: &File, mount: &MountInfo) -> Option<(OwnedFd, Option<u64>)> {
+fn opened(root: &OwnedFd, mount: &MountInfo) -> Option<(OwnedFd, Option<u64>)> {
     let within = mount
         .mount_point
         .strip_prefix("/")
@@ -198,11 +209,7 @@ fn add_unnamed(
     held: &mut BTreeMap<Holder, u64>,
 ) {
     for (descriptor, name) in open {
-        let is_in_memory = match name.strip_suffix(DELETED) {
-            Some(path) if !name.starts_with("memfd:") => is_on_memory(Path::new(path), mounts),
-            _ => true,
-        };
-        if !is_in_memory {
+        if name.ends_with(DELETED) && !is_on_memory(process.pid(), *descriptor, mounts) {
             continue;
         }
         let link = PathBuf::from(format!("/proc/{}/fd/{descriptor}", process.pid()));
@@ -217,14 +224,18 @@ fn add_unnamed(
     }
 }
 
-/// Whether the mount that holds a path is one in memory.
-pub(super) fn is_on_memory(path: &Path, mounts: &[MountInfo]) -> bool {
-    let holds = mounts
-        .iter()
-        .filter(|mount| path.starts_with(&mount.mount_point));
-    // Of several at one place the last covers the others.
-    let innermost = holds.max_by_key(|mount| mount.mount_point.components().count());
-    innermost.is_some_and(|mount| mount.fs_type == "tmpfs")
+/// Whether an open file is on a mount in memory. One that is mounted no more has no number among them.
+fn is_on_memory(pid: i32, descriptor: i32, mounts: &[MountInfo]) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{descriptor}"));
+    let number = mount_of(&text.unwrap_or_default());
+    let mount = mounts.iter().find(|mount| Some(mount.mnt_id) == number);
+    mount.is_some_and(|mount| mount.fs_type == "tmpfs")
+}
+
+/// Of the lines of `fdinfo` (`proc.rst` of the kernel): the number of the mount.
+pub(super) fn mount_of(text: &str) -> Option<i32> {
+    let number = text.lines().find_map(|line| line.strip_prefix("mnt_id:"))?;
+    number.trim().parse().ok()
 }
 
 /// Goes through one file system, and never into another.

@@ -24,6 +24,8 @@ const COSTS: u32 = 10;
 /// And this part of the time since the first: whenever an observation ends, its growth can be judged from about thirty
 /// readings, and the longer it is the less of a core they take.
 const PART: u32 = 16;
+/// Holders that a reading keeps, those with most: a process may have a connection to each of many addresses.
+const HOLDERS_MAX: usize = 256;
 
 /// What holds memory outside of a process's mappings.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,6 +49,8 @@ pub enum Connections {
     To(String),
     /// Of UDP, bound to a port.
     Udp(u16),
+    /// The rest, where there are many.
+    Others,
 }
 
 impl Holder {
@@ -57,6 +61,16 @@ impl Holder {
             Holder::Unsent(_) => "unsent",
             Holder::Files(_) => "files",
             Holder::Unnamed(_) => "unnamed_files",
+        }
+    }
+
+    /// All others of its kind.
+    fn others(&self) -> Holder {
+        match self {
+            Holder::Unread(_) => Holder::Unread(Connections::Others),
+            Holder::Unsent(_) => Holder::Unsent(Connections::Others),
+            Holder::Files(_) => Holder::Files("other files".to_owned()),
+            Holder::Unnamed(_) => Holder::Unnamed("(others)".to_owned()),
         }
     }
 
@@ -71,6 +85,7 @@ impl fmt::Display for Connections {
             Connections::AcceptedOn(port) => write!(to, "connections accepted on port {port}"),
             Connections::To(address) => write!(to, "connections to {address}"),
             Connections::Udp(port) => write!(to, "the UDP socket on port {port}"),
+            Connections::Others => write!(to, "other connections"),
         }
     }
 }
@@ -134,7 +149,10 @@ impl Reader {
         for descriptor in descriptors {
             match descriptor.target {
                 FDTarget::Socket(inode) => drop(own.insert(inode)),
-                FDTarget::MemFD(name) => open.files.push((descriptor.fd, format!("memfd:{name}"))),
+                FDTarget::MemFD(name) => open.files.push((
+                    descriptor.fd,
+                    format!("memfd:{}", name.trim_end_matches(files::DELETED)),
+                )),
                 FDTarget::AnonInode(kind) if kind.contains("inotify") => {
                     open.watches(self.pid, descriptor.fd);
                 }
@@ -153,10 +171,22 @@ impl Reader {
         }
         self.files.add(&process, &open, areas, &mut held);
         Some(Outside {
-            held,
+            held: largest(held),
             written_bytes: process.io().ok().map(|io| io.wchar),
         })
     }
+}
+
+/// What there is room for; the rest by kind.
+fn largest(held: BTreeMap<Holder, u64>) -> BTreeMap<Holder, u64> {
+    let mut all: Vec<(Holder, u64)> = held.into_iter().collect();
+    all.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    let rest = all.split_off(all.len().min(HOLDERS_MAX));
+    let mut held: BTreeMap<Holder, u64> = all.into_iter().collect();
+    for (holder, bytes) in rest {
+        *held.entry(holder.others()).or_default() += bytes;
+    }
+    held
 }
 
 #[cfg(test)]

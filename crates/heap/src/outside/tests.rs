@@ -65,7 +65,11 @@ fn files_in_memory_are_counted_with_and_without_a_name() {
     .unwrap();
     let mut deleted = tempfile::tempfile_in(memory).unwrap();
     deleted.write_all(&vec![1; BYTES]).unwrap();
+    let memfd = rustix::fs::memfd_create("outside-ring", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    rustix::io::write(&memfd, &[1; 5_000]).unwrap();
     let held = read().held;
+    let ring = Holder::Unnamed("memfd:outside-ring".to_owned());
+    assert_eq!(held.get(&ring), Some(&8_192), "{held:?}");
     let name = folder.path().to_string_lossy().into_owned();
     assert_eq!(
         held.get(&Holder::Files(name)),
@@ -136,6 +140,24 @@ fn mounts_that_may_hang_are_left_out() {
         .filter_map(|mount| mount.mount_point.to_str())
         .collect();
     assert_eq!(points, ["/dev/shm"]);
-    let is_on_memory = |path: &str| files::is_on_memory(std::path::Path::new(path), &mounts);
-    assert!(is_on_memory("/dev/shm/a") && !is_on_memory("/mnt/a") && !is_on_memory("/a"));
+}
+
+#[test]
+fn the_mount_of_an_open_file_is_in_its_information() {
+    let text = "pos:\t0\nflags:\t02100002\nmnt_id:\t27\nino:\t3\n";
+    assert_eq!(files::mount_of(text), Some(27));
+    assert_eq!(files::mount_of("pos:\t0\nmnt_id:\tx\n"), None);
+}
+
+#[test]
+fn of_many_holders_those_with_most_are_kept_and_no_byte_is_lost() {
+    let to = |number: u64| Holder::Unread(Connections::To(format!("10.0.0.1:{number}")));
+    let held: BTreeMap<Holder, u64> = (1..=1_000).map(|number| (to(number), number)).collect();
+    let all: u64 = held.values().sum();
+    let kept = largest(held);
+    assert_eq!(
+        (kept.len(), kept.values().sum::<u64>()),
+        (HOLDERS_MAX + 1, all)
+    );
+    assert!(kept.contains_key(&to(1_000)) && !kept.contains_key(&to(1)));
 }

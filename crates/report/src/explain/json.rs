@@ -41,6 +41,7 @@ pub fn json(explained: &Explained) -> Value {
             "dropped": probe.dropped})
     });
     let sites = shown_sites(explained);
+    let outside = case.outside.iter().flat_map(|one| &one.grown);
     let runtimes: Vec<_> = case.managers.runtimes.iter().map(|r| r.word()).collect();
     json!({
         "schema": SCHEMA,
@@ -58,7 +59,7 @@ pub fn json(explained: &Explained) -> Value {
         "rss_bytes": whole(case.account.rss_bytes),
         "rss_slope_bytes_per_hour": case.rss.map(|rss| whole(rss.slope_per_hour)),
         "parts": parts.chain(of_which).collect::<Vec<_>>(),
-        "outside": case.outside.iter().flat_map(|one| &one.grown).map(outside_json).collect::<Vec<_>>(),
+        "outside": outside.take(SITES_MAX).map(outside_json).collect::<Vec<_>>(),
         "coverage": round(case.account.coverage, 3),
         "live_by": live_by(case.account.live_by),
         "witness_live_bytes": case.account.witness.map(whole),

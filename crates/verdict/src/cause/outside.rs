@@ -72,16 +72,16 @@ fn of(case: &Case, most: &OutsideGrowth) -> CauseVerdict {
         }
         Holder::Files(_) => {
             let sentence = format!("files in memory grow by {grown}: {named}; {charged}");
-            let next = "find what writes there and what should remove it (ls -l, inotifywait): a file in a tmpfs is memory \
-                until it is deleted; limit the mount (size=), or put it on a disk";
+            let next = "find what writes there and what should remove it (ls -l, inotifywait): a file in a tmpfs is \
+                memory until it is deleted; limit the mount (size=), or put it on a disk";
             verdict(Cause::Files, FILES_CONFIDENCE, sentence, next)
         }
         Holder::Unnamed(_) => {
             let sentence = format!(
                 "files in memory that are open and have no name grow by {grown}: {named}; {charged}"
             );
-            let next = "find what opens it and what should close it (ls -l /proc/PID/fd): deleted, it is memory until its \
-                last descriptor is closed";
+            let next = "find what opens it and what should close it (ls -l /proc/PID/fd): deleted, it is memory until \
+                its last descriptor is closed";
             verdict(Cause::Files, CONFIDENCE, sentence, next)
         }
     }
@@ -94,6 +94,7 @@ fn unread_next(connections: &Connections) -> String {
         }
         Connections::To(address) => format!("what should read the connections to {address}"),
         Connections::Udp(port) => format!("what should read the UDP socket on port {port}"),
+        Connections::Others => "what should read its connections".to_owned(),
     };
     format!(
         "find {which} (ss -tmp shows each queue): read them or close them, and limit SO_RCVBUF where there are many"
