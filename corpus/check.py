@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-CAUSES_OF_MEMORY = {"leak", "filling", "retention", "mapping", "stacks", "files", "sockets", "lazyfree", "hugepages",
+CAUSES_OF_MEMORY = {"leak", "filling", "retention", "mapping", "stacks", "files", "sockets", "kernel", "lazyfree", "hugepages",
                     "managed", "flat", "blind"}
 CAUSES_OF_STALLS = {"lock", "cpu-starvation", "cpu-quota", "on-cpu", "disk", "network", "page-fault", "allocator",
                     "runtime", "sleep"}

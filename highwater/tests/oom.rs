@@ -1,61 +1,24 @@
 //! A real kill: a program grows in a cgroup with a limit, and `highwater explain --oom` says why it was killed.
 
 use std::fs;
-use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use testkit::skipped;
+use testkit::{Cgroup, skipped};
 
 const LIMIT_BYTES: u64 = 32 << 20;
 /// Where the limit does not hold, the program ends by itself.
 const VIRTUAL_KIB: u64 = 256 << 10;
 
-/// A cgroup that goes away.
-struct Cgroup {
-    folder: PathBuf,
-    /// As the kernel's log calls it.
-    path: String,
-}
-
-impl Cgroup {
-    /// # Errors
-    /// None can be made here: no root, a read-only hierarchy, no memory controller.
-    fn new(name: &str) -> io::Result<Cgroup> {
-        let name = format!("highwater-test-{name}-{}", std::process::id());
-        let v1 = Path::new("/sys/fs/cgroup/memory");
-        let (root, limit) = match v1.join("memory.limit_in_bytes").exists() {
-            true => (v1, "memory.limit_in_bytes"),
-            false => (Path::new("/sys/fs/cgroup"), "memory.max"),
-        };
-        let cgroup = Cgroup {
-            folder: root.join(&name),
-            path: format!("/{name}"),
-        };
-        fs::create_dir(&cgroup.folder)?;
-        fs::write(cgroup.folder.join(limit), LIMIT_BYTES.to_string())?;
-        // Swap would only prolong it; a kernel without it has no such file.
-        let _ = fs::write(cgroup.folder.join("memory.swap.max"), "0");
-        Ok(cgroup)
-    }
-
-    /// `tail` holds a line without an end in memory.
-    fn fill(&self) -> std::process::ExitStatus {
-        let script = format!("echo $$ > \"$0\" && ulimit -v {VIRTUAL_KIB} && exec tail /dev/zero");
-        Command::new("sh")
-            .args(["-c", &script])
-            .arg(self.folder.join("cgroup.procs"))
-            .status()
-            .expect("a shell")
-    }
-}
-
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.folder);
-    }
+/// `tail` holds a line without an end in memory.
+fn fill(cgroup: &Cgroup) -> std::process::ExitStatus {
+    let script = format!("echo $$ > \"$0\" && ulimit -v {VIRTUAL_KIB} && exec tail /dev/zero");
+    Command::new("sh")
+        .args(["-c", &script])
+        .arg(cgroup.procs())
+        .status()
+        .expect("a shell")
 }
 
 fn explain() -> (Value, Option<i32>) {
@@ -74,7 +37,7 @@ fn a_process_that_fills_its_cgroup_is_explained() {
     if fs::File::open("/dev/kmsg").is_err() {
         return skipped("the kernel's log may not be read here");
     }
-    let cgroup = match Cgroup::new("fill") {
+    let cgroup = match Cgroup::new("fill", Some(LIMIT_BYTES)) {
         Ok(cgroup) => cgroup,
         Err(error) => {
             return skipped(&format!(
@@ -83,7 +46,7 @@ fn a_process_that_fills_its_cgroup_is_explained() {
         }
     };
     for _ in 0..2 {
-        let status = cgroup.fill();
+        let status = fill(&cgroup);
         if status.signal() != Some(9) {
             return skipped(&format!(
                 "the limit of a cgroup does not hold here: tail ended with {status}"

@@ -6,7 +6,7 @@ use super::account::{Account, LiveBy, Part, account};
 use super::areas::{Class, Range, Remembered};
 use super::growth::{Growth, growth, window_start};
 use super::limit::Overcount;
-use super::outside::{self, OutsideGrowth};
+use super::outside::{self, OpenedGrowth, OutsideGrowth};
 use super::sites::{
     ByStack, Outstanding, SiteGrowth, level_growth, outstanding, site_growth, stays, steady,
 };
@@ -163,7 +163,8 @@ impl History {
         let rss = last.account.rss_bytes;
         let grown = rss - self.moments[window.from].account.rss_bytes;
         let outside = self.outside_growths();
-        let outside = outside.iter().filter(|one| one.growth.still);
+        let is_cache = |one: &&OutsideGrowth| one.grown.iter().all(|(of, _)| of.is_cache());
+        let outside = outside.iter().filter(|one| one.growth.still && !is_cache(one));
         let outside: f64 = outside.map(|one| one.growth.bytes).sum();
         let life = self.moments.len() as f64;
         (grown.max(0.0) + outside.max(0.0) + rss * SHARE_OF_SIZE)
@@ -216,14 +217,23 @@ impl History {
 
     /// Growth of what the kernel holds outside of the mappings.
     pub fn outside_growths(&self) -> Vec<OutsideGrowth> {
-        let Some(window) = self.window() else {
-            return Vec::new();
-        };
+        let (read, from_s) = self.outside_read();
+        outside::growths(&read, from_s)
+    }
+
+    /// Growth of what it has open.
+    pub fn opened_growth(&self) -> Option<OpenedGrowth> {
+        let (read, from_s) = self.outside_read();
+        outside::opened_growth(&read, from_s)
+    }
+
+    /// What was read outside of the mappings, with its seconds; and when the window begins.
+    fn outside_read(&self) -> (Vec<(f64, &Outside)>, f64) {
+        let from = self.window().map_or(0, |window| window.from);
+        let from_s = self.moments.get(from).map_or(0.0, |moment| moment.at_s);
         let moments = self.moments.iter();
-        let read: Vec<(f64, &Outside)> = moments
-            .filter_map(|moment| Some((moment.at_s, moment.outside.as_ref()?)))
-            .collect();
-        outside::growths(&read, self.moments[window.from].at_s)
+        let read = moments.filter_map(|moment| Some((moment.at_s, moment.outside.as_ref()?)));
+        (read.collect(), from_s)
     }
 
     /// Growth of what is in use and was not counted by the probe, over the moments at which that is known.

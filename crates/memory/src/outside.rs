@@ -1,11 +1,11 @@
-//! How memory grows that the kernel holds for a process outside of its mappings.
+//! How memory grows that the kernel holds for a process outside of its mappings, and what it has open.
 
 use std::collections::BTreeMap;
 
 use super::growth::{Growth, growth};
-use heap::outside::{Holder, Outside};
+use heap::outside::{Holder, Opened, Outside};
 
-/// Growth of one kind: data in sockets, or files in memory.
+/// Growth of one kind: data in sockets, files in memory, the kernel's own, or its caches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutsideGrowth {
     pub growth: Growth,
@@ -13,10 +13,40 @@ pub struct OutsideGrowth {
     pub grown: Vec<(Holder, f64)>,
 }
 
-/// Both kinds, where they could be judged: of readings with their seconds, over the window that begins at `start_s`.
-pub fn growths(read: &[(f64, &Outside)], start_s: f64) -> Vec<OutsideGrowth> {
+/// What a process has open, and how that grows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenedGrowth {
+    /// Of the number of descriptors: its `bytes` are descriptors.
+    pub growth: Growth,
+    /// What grew over the window, most first.
+    pub grown: Vec<(Opened, f64)>,
+    /// RLIMIT_NOFILE.
+    pub most: Option<u64>,
+}
+
+/// Of readings with their seconds, over the window that begins at `start_s`.
+pub fn opened_growth(read: &[(f64, &Outside)], start_s: f64) -> Option<OpenedGrowth> {
+    let (first, last) = window(read, start_s)?;
+    let points = read.iter().map(|(at_s, outside)| {
+        let count: u64 = outside.opened.values().sum();
+        (*at_s, count as f64)
+    });
+    let points: Vec<(f64, f64)> = points.collect();
+    Some(OpenedGrowth {
+        growth: growth(&points)?,
+        grown: grown(&first.opened, &last.opened, &|_| true),
+        most: last.open_max,
+    })
+}
+
+fn window<'a>(read: &[(f64, &'a Outside)], start_s: f64) -> Option<(&'a Outside, &'a Outside)> {
     let first = read.iter().find(|(at_s, _)| *at_s >= start_s);
-    let (Some((_, first)), Some((_, last))) = (first, read.last()) else {
+    Some((first?.1, read.last()?.1))
+}
+
+/// All kinds, where they could be judged: of readings with their seconds, over the window that begins at `start_s`.
+pub fn growths(read: &[(f64, &Outside)], start_s: f64) -> Vec<OutsideGrowth> {
+    let Some((first, last)) = window(read, start_s) else {
         return Vec::new();
     };
     let has_written = wrote(first, last);
@@ -35,7 +65,9 @@ pub fn growths(read: &[(f64, &Outside)], start_s: f64) -> Vec<OutsideGrowth> {
             grown: grown(&first.held, &last.held, is_one),
         })
     };
-    let kinds: [&dyn Fn(&Holder) -> bool; 2] = [&Holder::is_of_sockets, &is_file];
+    let is_kernel = |holder: &Holder| matches!(holder, Holder::Kernel(_)) && !holder.is_cache();
+    let kinds: [&dyn Fn(&Holder) -> bool; 4] =
+        [&Holder::is_of_sockets, &is_file, &is_kernel, &Holder::is_cache];
     kinds.into_iter().filter_map(one).collect()
 }
 
@@ -52,19 +84,19 @@ fn wrote(first: &Outside, last: &Outside) -> bool {
     written.is_some_and(|(last, first)| last.saturating_sub(first) as f64 >= grown)
 }
 
-fn grown(
-    first: &BTreeMap<Holder, u64>,
-    last: &BTreeMap<Holder, u64>,
-    is_one: &dyn Fn(&Holder) -> bool,
-) -> Vec<(Holder, f64)> {
-    let mut grown: Vec<(Holder, f64)> = last
+fn grown<Of: Clone + Ord>(
+    first: &BTreeMap<Of, u64>,
+    last: &BTreeMap<Of, u64>,
+    is_one: &dyn Fn(&Of) -> bool,
+) -> Vec<(Of, f64)> {
+    let mut grown: Vec<(Of, f64)> = last
         .iter()
-        .filter(|(holder, _)| is_one(holder))
-        .map(|(holder, bytes)| {
-            let before = first.get(holder).copied().unwrap_or(0);
-            (holder.clone(), *bytes as f64 - before as f64)
+        .filter(|(of, _)| is_one(of))
+        .map(|(of, count)| {
+            let before = first.get(of).copied().unwrap_or(0);
+            (of.clone(), *count as f64 - before as f64)
         })
-        .filter(|(_, bytes)| *bytes > 0.0)
+        .filter(|(_, more)| *more > 0.0)
         .collect();
     grown.sort_by(|a, b| b.1.total_cmp(&a.1));
     grown
@@ -73,14 +105,21 @@ fn grown(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use heap::outside::Charge;
 
     /// Thirty readings, a second apart, in which a holder grows by a megabyte each and the process writes so much.
-    fn of(holder: &Holder, written_bytes: Option<u64>) -> Vec<OutsideGrowth> {
+    fn readings(holder: &Holder, written_bytes: Option<u64>) -> Vec<Outside> {
         let reading = |at: u64| Outside {
             held: BTreeMap::from([(holder.clone(), at << 20)]),
+            opened: BTreeMap::from([(Opened::Pipes, 3), (Opened::OtherSockets, 2 * at)]),
+            open_max: Some(1_024),
             written_bytes: written_bytes.map(|each| at * each),
         };
-        let readings: Vec<Outside> = (0..30).map(reading).collect();
+        (0..30).map(reading).collect()
+    }
+
+    fn of(holder: &Holder, written_bytes: Option<u64>) -> Vec<OutsideGrowth> {
+        let readings = readings(holder, written_bytes);
         let read: Vec<(f64, &Outside)> = (0..30).map(f64::from).zip(&readings).collect();
         growths(&read, 3.0)
     }
@@ -103,6 +142,27 @@ mod tests {
         let all = of(&port, None);
         assert_eq!(all[0].grown, [(port, f64::from(26 << 20))]);
         assert!(all[1].grown.is_empty());
+    }
+
+    #[test]
+    fn descriptors_that_become_more_are_counted() {
+        let readings = readings(&port(), None);
+        let read: Vec<(f64, &Outside)> = (0..30).map(f64::from).zip(&readings).collect();
+        let opened = opened_growth(&read, 3.0).unwrap();
+        assert!(opened.growth.still);
+        assert_eq!(opened.most, Some(1_024));
+        assert_eq!(opened.grown, [(Opened::OtherSockets, 52.0)]);
+    }
+
+    #[test]
+    fn caches_are_apart_from_what_the_kernel_keeps() {
+        let grown = |charge: Charge| {
+            let all = of(&Holder::Kernel(charge), None);
+            let is_more = |one: &OutsideGrowth| one.growth.bytes > 1e7;
+            all.iter().position(is_more)
+        };
+        assert_eq!(grown(Charge::Objects), Some(2));
+        assert_eq!(grown(Charge::PageCache), Some(3));
     }
 
     fn port() -> Holder {

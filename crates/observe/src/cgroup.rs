@@ -3,6 +3,8 @@
 //! Version 1 has one tree of folders per controller, version 2 one for all. Which one a folder
 //! belongs to is seen from its files.
 
+pub mod mounts;
+
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -99,7 +99,7 @@ pub fn candidates(case: &Case, verdict: &CauseVerdict, subject: Named<'_>) -> Ve
             ),
             Source::Account,
         )],
-        Cause::Sockets => vec![fix(case, verdict, subject)],
+        Cause::Sockets | Cause::Kernel => vec![fix(case, verdict, subject)],
         Cause::Files if outside::judge(case).is_some() => vec![fix(case, verdict, subject)],
         Cause::Files => vec![nothing(
             format!(

@@ -7,6 +7,7 @@ mod budget;
 mod bypass;
 mod cores;
 mod experiment;
+mod kernel;
 mod languages;
 mod linked;
 mod losses;

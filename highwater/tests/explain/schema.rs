@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-const CAUSES: [&str; 12] = [
+const CAUSES: [&str; 13] = [
     "leak",
     "filling",
     "retention",
@@ -10,6 +10,7 @@ const CAUSES: [&str; 12] = [
     "stacks",
     "files",
     "sockets",
+    "kernel",
     "lazyfree",
     "hugepages",
     "managed",
@@ -67,7 +68,14 @@ impl Faults {
 
 fn outside(held: &Value, faults: &mut Faults) {
     faults.require(is_words(&held["name"]), "outside.name", held);
-    let kinds = ["unread", "unsent", "files", "unnamed_files"];
+    let kinds = [
+        "unread",
+        "unsent",
+        "files",
+        "unnamed_files",
+        "cache",
+        "kernel",
+    ];
     let is_known = held["kind"]
         .as_str()
         .is_some_and(|kind| kinds.contains(&kind));

@@ -1,23 +1,30 @@
-//! Memory that the kernel holds for a process and that is in no mapping of it: data in its sockets, files in memory.
+//! Memory that the kernel holds for a process and that is in no mapping of it: data in its sockets, files in memory,
+//! the kernel's own objects; and what it has open.
 //!
-//! In: a pid. Out: bytes by [`Holder`]. It is charged to the process's cgroup, and is no part of its RSS.
+//! In: a pid. Out: bytes by [`Holder`], descriptors by [`Opened`]. The bytes are charged to the process's cgroup, and
+//! are no part of its RSS.
 //!
 //! ```text
 //! /proc/PID/fd  --> descriptors --> sockets: /proc/PID/net/{tcp,tcp6,udp,udp6} --> unread, unsent
 //!                              \--> unnamed: memfd_create, deleted files
 //! /proc/PID/mountinfo           --> files: tmpfs mounts, by what is directly in them
+//! /proc/PID/cgroup              --> charged: memory.stat, where the cgroup is the process's own
 //! ```
 
+mod charged;
+mod descriptors;
 mod files;
 mod sockets;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use procfs::process::{FDTarget, Process};
+use procfs::process::{LimitValue, Process};
 
 use crate::smaps::Area;
+use descriptors::Descriptors;
+pub use descriptors::Opened;
 
 /// From one reading to the next, at the least: so many times what one takes.
 const COSTS: u32 = 10;
@@ -38,6 +45,27 @@ pub enum Holder {
     Files(String),
     /// Open files in memory that have no name: from memfd_create, or deleted.
     Unnamed(String),
+    /// What the kernel itself keeps for the cgroup of which it is the only process.
+    Kernel(Charge),
+}
+
+/// Of what the kernel keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Charge {
+    /// Of files on disks, read or written.
+    PageCache,
+    /// Dentries and inodes, and other objects that can be given back.
+    NamesOfFiles,
+    /// Objects that cannot: open files, sockets, pipes, epoll and inotify watches, queued signals.
+    Objects,
+    /// Of threads.
+    Stacks,
+    PageTables,
+    PerCpu,
+    Vmalloc,
+    SocketBuffers,
+    /// All of these but the page cache; cgroups of version 1 do not tell them from each other.
+    AllOfKernel,
 }
 
 /// Sockets that have a purpose in common.
@@ -61,6 +89,8 @@ impl Holder {
             Holder::Unsent(_) => "unsent",
             Holder::Files(_) => "files",
             Holder::Unnamed(_) => "unnamed_files",
+            Holder::Kernel(charge) if charge.is_cache() => "cache",
+            Holder::Kernel(_) => "kernel",
         }
     }
 
@@ -71,11 +101,33 @@ impl Holder {
             Holder::Unsent(_) => Holder::Unsent(Connections::Others),
             Holder::Files(_) => Holder::Files("other files".to_owned()),
             Holder::Unnamed(_) => Holder::Unnamed("(others)".to_owned()),
+            Holder::Kernel(charge) => Holder::Kernel(*charge),
         }
     }
 
     pub fn is_of_sockets(&self) -> bool {
         matches!(self, Holder::Unread(_) | Holder::Unsent(_))
+    }
+
+    /// Given back when memory is short: no growth of it is a fault.
+    pub fn is_cache(&self) -> bool {
+        matches!(self, Holder::Kernel(charge) if charge.is_cache())
+    }
+}
+
+impl fmt::Display for Charge {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Charge::PageCache => "page cache",
+            Charge::NamesOfFiles => "the kernel's cache of file names and inodes (slab_reclaimable)",
+            Charge::Objects => "objects of the kernel (slab_unreclaimable)",
+            Charge::Stacks => "kernel stacks of threads",
+            Charge::PageTables => "page tables",
+            Charge::PerCpu => "the kernel's memory for each CPU (percpu)",
+            Charge::Vmalloc => "large buffers of the kernel (vmalloc)",
+            Charge::SocketBuffers => "socket buffers",
+            Charge::AllOfKernel => "memory of the kernel (memory.kmem)",
+        })
     }
 }
 
@@ -97,6 +149,7 @@ impl fmt::Display for Holder {
             Holder::Unsent(connections) => write!(to, "unsent data of {connections}"),
             Holder::Files(path) => write!(to, "{path} in memory (tmpfs)"),
             Holder::Unnamed(name) => write!(to, "the open file {name} in memory"),
+            Holder::Kernel(charge) => write!(to, "{charge}"),
         }
     }
 }
@@ -105,6 +158,10 @@ impl fmt::Display for Holder {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outside {
     pub held: BTreeMap<Holder, u64>,
+    /// Open descriptors.
+    pub opened: BTreeMap<Opened, u64>,
+    /// How many it may have open (RLIMIT_NOFILE); `None`: there is no limit, or it may not be read.
+    pub open_max: Option<u64>,
     /// All that the process has written by system calls so far, to files and sockets; `None`: it may not be read.
     pub written_bytes: Option<u64>,
 }
@@ -116,6 +173,7 @@ pub struct Reader {
     begin: Instant,
     due: Instant,
     files: files::Reader,
+    charged: charged::Reader,
 }
 
 impl Reader {
@@ -126,6 +184,7 @@ impl Reader {
             begin: now,
             due: now,
             files: files::Reader::default(),
+            charged: charged::Reader::default(),
         }
     }
 
@@ -144,34 +203,26 @@ impl Reader {
 
     fn read_now(&mut self, areas: &[Area]) -> Option<Outside> {
         let process = Process::new(self.pid).ok()?;
-        let descriptors = process.fd().ok()?.filter_map(Result::ok);
-        let (mut own, mut open) = (HashSet::new(), files::Open::default());
-        for descriptor in descriptors {
-            match descriptor.target {
-                FDTarget::Socket(inode) => drop(own.insert(inode)),
-                FDTarget::MemFD(name) => open.files.push((
-                    descriptor.fd,
-                    format!("memfd:{}", name.trim_end_matches(files::DELETED)),
-                )),
-                FDTarget::AnonInode(kind) if kind.contains("inotify") => {
-                    open.watches(self.pid, descriptor.fd);
-                }
-                FDTarget::Path(path) => {
-                    let path = path.to_string_lossy().into_owned();
-                    if path.ends_with(files::DELETED) {
-                        open.files.push((descriptor.fd, path));
-                    }
-                }
-                _ => {}
-            }
+        let mut descriptors = Descriptors::default();
+        for descriptor in process.fd().ok()?.filter_map(Result::ok) {
+            descriptors.add(self.pid, descriptor);
         }
         let mut held = BTreeMap::new();
-        if !own.is_empty() {
-            sockets::add(&process, &own, &mut held);
+        if !descriptors.sockets.is_empty() {
+            sockets::add(&process, &mut descriptors, &mut held);
         }
-        self.files.add(&process, &open, areas, &mut held);
+        self.files
+            .add(&process, &descriptors.files, areas, &mut held);
+        self.charged.add(&process, &mut held);
+        let limits = process.limits().ok();
+        let open_max = limits.and_then(|limits| match limits.max_open_files.soft_limit {
+            LimitValue::Value(most) => Some(most),
+            LimitValue::Unlimited => None,
+        });
         Some(Outside {
             held: largest(held),
+            opened: descriptors.largest(),
+            open_max,
             written_bytes: process.io().ok().map(|io| io.wchar),
         })
     }

@@ -7,6 +7,7 @@ use crate::overhead;
 use crate::visible::{shortened, visible};
 use heap::linked::traps::Traps;
 use heap::memory_managers::How;
+use heap::outside::Holder;
 use memory::account::{LiveBy, Part};
 use memory::brief::brief;
 use memory::rank::{Site, frame_name};
@@ -156,9 +157,11 @@ fn outside(case: &Case, out: &mut String) {
         let Some((holder, _)) = one.grown.first() else {
             continue;
         };
-        let name = match holder.is_of_sockets() {
-            true => "beside RSS: sockets",
-            false => "beside RSS: tmpfs files",
+        let name = match holder {
+            Holder::Unread(_) | Holder::Unsent(_) => "beside RSS: sockets",
+            Holder::Files(_) | Holder::Unnamed(_) => "beside RSS: tmpfs files",
+            Holder::Kernel(_) if holder.is_cache() => "beside RSS: page cache",
+            Holder::Kernel(_) => "beside RSS: kernel",
         };
         let (level, slope) = (one.growth.level, one.growth.slope_per_hour);
         let row = format!(

@@ -21,7 +21,7 @@
 //! Where the inside of a managed heap could be read and explains half of the growth, its types, sites or tasks are
 //! named ([`objects`]).
 //!
-//! What grows outside of the mappings by more than RSS does decides before all of these: *sockets* or *files*
+//! What grows outside of the mappings by more than RSS does decides before all of these: *sockets*, *files* or *kernel*
 //! ([`outside`]).
 //!
 //! When nothing grows by that much, a site most of whose older blocks are lost is a slow *leak*; half of RSS in
@@ -52,7 +52,7 @@ use memory::account::{Account, LiveBy, Part};
 use memory::growth::Growth;
 use memory::limit::Overcount;
 use memory::managed::ManagedGrowth;
-use memory::outside::OutsideGrowth;
+use memory::outside::{OpenedGrowth, OutsideGrowth};
 use memory::rank::Site;
 use memory::types::Class;
 
@@ -94,6 +94,8 @@ pub enum Cause {
     Files,
     /// Data in its sockets.
     Sockets,
+    /// What the kernel keeps for it: open files and sockets, stacks of threads, watches.
+    Kernel,
     /// Pages given back with MADV_FREE, which the kernel has not taken yet.
     Lazyfree,
     /// Transparent huge pages, most of them never written.
@@ -116,6 +118,7 @@ impl Cause {
             Cause::Stacks => "stacks",
             Cause::Files => "files",
             Cause::Sockets => "sockets",
+            Cause::Kernel => "kernel",
             Cause::Lazyfree => "lazyfree",
             Cause::Hugepages => "hugepages",
             Cause::Managed => "managed",
@@ -225,6 +228,8 @@ pub struct Case {
     pub grown_files: Vec<(String, f64)>,
     /// What grows that is in no mapping.
     pub outside: Vec<OutsideGrowth>,
+    /// What it has open.
+    pub opened: Option<OpenedGrowth>,
     pub threads_first: usize,
     pub threads_last: usize,
     pub managers: MemoryManagers,

@@ -183,6 +183,7 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         sites,
         grown_files: history.grown_files(window),
         outside: history.outside_growths(),
+        opened: history.opened_growth(),
         threads_first: moments[window.from].threads,
         threads_last: moments[window.to].threads,
         managers: tracked.managers.clone(),

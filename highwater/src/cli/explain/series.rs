@@ -243,9 +243,12 @@ impl Followed {
 
 fn words(verdict: &CauseVerdict) -> String {
     let helps = match verdict.cause {
-        Cause::Leak | Cause::Mapping | Cause::Stacks | Cause::Files | Cause::Sockets => {
-            format!("; {NO_ALLOCATOR_HELPS}")
-        }
+        Cause::Leak
+        | Cause::Mapping
+        | Cause::Stacks
+        | Cause::Files
+        | Cause::Sockets
+        | Cause::Kernel => format!("; {NO_ALLOCATOR_HELPS}"),
         _ => String::new(),
     };
     format!("{}{helps}", verdict.sentence)

@@ -1,0 +1,170 @@
+//! What the kernel itself keeps for a process: charged to its cgroup, and to no process (`cgroup-v2.rst` and
+//! `memory.rst` of the kernel: `memory.stat`, `memory.kmem.usage_in_bytes`).
+//!
+//! Only where the process is alone in its cgroup, but for those that it descends from and highwater's own: the kernel
+//! does not tell whose pages are whose.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use observe::cgroup::mounts::{folders_of, read_mounts};
+use observe::cgroup::{Folders, find_folders, parse_bytes, parse_key, parse_membership};
+use procfs::process::Process;
+
+use super::{Charge, Holder};
+
+/// Above a process: a container's first one, a shell, a supervisor.
+const ANCESTORS_MAX: usize = 32;
+
+/// A page of the cache has objects of its own: a buffer head (104 bytes), its part of a node of the file's tree and of
+/// an extent; together less than a page for so many.
+const PAGES_OF_AN_OBJECT: u64 = 20;
+
+impl Charge {
+    /// By its key in `memory.stat` of version 2.
+    const OF_V2: [(&str, Charge); 7] = [
+        ("slab_reclaimable", Charge::NamesOfFiles),
+        ("slab_unreclaimable", Charge::Objects),
+        ("kernel_stack", Charge::Stacks),
+        ("pagetables", Charge::PageTables),
+        ("percpu", Charge::PerCpu),
+        ("vmalloc", Charge::Vmalloc),
+        ("sock", Charge::SocketBuffers),
+    ];
+
+    /// The kernel gives it back when memory is short.
+    pub fn is_cache(self) -> bool {
+        matches!(self, Charge::PageCache | Charge::NamesOfFiles)
+    }
+}
+
+/// Finds the cgroup once.
+#[derive(Debug, Default)]
+pub struct Reader {
+    /// `None`: not looked for yet. The inner one: there is none that can be read.
+    folders: Option<Option<Folders>>,
+}
+
+impl Reader {
+    /// Adds what is charged, where it is the process's own.
+    pub fn add(&mut self, process: &Process, held: &mut BTreeMap<Holder, u64>) {
+        let folders = self.folders.get_or_insert_with(|| folders(process.pid()));
+        let Some(folders) = folders else { return };
+        let (Folders::V2(folder) | Folders::V1 { memory: folder, .. }) = &*folders;
+        if is_alone(process.pid(), folder) {
+            let charged = match folders {
+                Folders::V2(folder) => of_v2(&read(folder, "memory.stat")),
+                Folders::V1 { memory, .. } => of_v1(
+                    &read(memory, "memory.stat"),
+                    &read(memory, "memory.kmem.usage_in_bytes"),
+                ),
+            };
+            let charged = charged.into_iter();
+            held.extend(charged.map(|(charge, bytes)| (Holder::Kernel(charge), bytes)));
+        }
+    }
+}
+
+fn folders(pid: i32) -> Option<Folders> {
+    let membership = std::fs::read(format!("/proc/{pid}/cgroup")).ok()?;
+    let mounts = read_mounts();
+    ["memory", ""].iter().find_map(|controller| {
+        let path = parse_membership(&membership, controller)?;
+        let folders: Vec<PathBuf> = folders_of(&mounts, &path).collect();
+        // Of version 2 the controller may be off.
+        let has_memory = |folder: &&PathBuf| folder.join("memory.stat").exists();
+        find_folders(folders.iter().find(has_memory)?)
+    })
+}
+
+fn read(folder: &Path, name: &str) -> Vec<u8> {
+    std::fs::read(folder.join(name)).unwrap_or_default()
+}
+
+/// Whether no other process is charged to the same cgroup.
+fn is_alone(pid: i32, folder: &Path) -> bool {
+    let members = read(folder, "cgroup.procs");
+    let members = String::from_utf8_lossy(&members);
+    let expected: HashSet<i32> = line(pid)
+        .into_iter()
+        .chain(line(std::process::id() as i32))
+        .collect();
+    let mut members = members.lines().map(str::parse::<i32>);
+    let has_child_groups = || {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries
+            .filter_map(|entry| entry.file_type().ok())
+            .any(|kind| kind.is_dir())
+    };
+    members.all(|member| member.is_ok_and(|member| expected.contains(&member)))
+        && !has_child_groups()
+}
+
+/// A process and all that it descends from.
+fn line(pid: i32) -> Vec<i32> {
+    let mut line = vec![pid];
+    for _ in 0..ANCESTORS_MAX {
+        let stat = line.last().and_then(|pid| Process::new(*pid).ok()?.stat().ok());
+        match stat {
+            Some(stat) if stat.ppid > 0 => line.push(stat.ppid),
+            _ => break,
+        }
+    }
+    line
+}
+
+/// Files in memory stand elsewhere: the mapped ones in the account, the others by their names.
+fn of_v2(stat: &[u8]) -> Vec<(Charge, u64)> {
+    let of = |key: &str| parse_key(stat, key.as_bytes());
+    let cache = of("file").map(|file| file.saturating_sub(of("shmem").unwrap_or(0)));
+    let kernel = Charge::OF_V2.iter();
+    let kernel = kernel.filter_map(|(key, charge)| Some((*charge, of(key)?)));
+    let cache = cache.map(|bytes| (Charge::PageCache, bytes));
+    cache.into_iter().chain(kernel).collect()
+}
+
+fn of_v1(stat: &[u8], kernel: &[u8]) -> Vec<(Charge, u64)> {
+    let of = |key: &str| parse_key(stat, key.as_bytes());
+    let cache = of("cache").map(|cache| cache.saturating_sub(of("shmem").unwrap_or(0)));
+    let with_pages = cache.unwrap_or(0) / PAGES_OF_AN_OBJECT;
+    let kernel = parse_bytes(kernel).map(|bytes| bytes.saturating_sub(with_pages));
+    let cache = cache.map(|bytes| (Charge::PageCache, bytes));
+    let kernel = kernel.map(|bytes| (Charge::AllOfKernel, bytes));
+    cache.into_iter().chain(kernel).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_charged_is_read_of_both_versions() {
+        let stat = b"anon 4096\nfile 9000\nshmem 1000\nslab_reclaimable 20\nslab_unreclaimable 30\nsock 5\n";
+        let expected = [
+            (Charge::PageCache, 8000),
+            (Charge::NamesOfFiles, 20),
+            (Charge::Objects, 30),
+            (Charge::SocketBuffers, 5),
+        ];
+        assert_eq!(of_v2(stat), expected);
+        let stat = b"cache 9000\nrss 1\nshmem 1000\ntotal_cache 70000\n";
+        let expected = [(Charge::PageCache, 8000), (Charge::AllOfKernel, 77)];
+        assert_eq!(of_v1(stat, b"477\n"), expected);
+        assert!(of_v2(b"").is_empty() && of_v1(b"", b"").is_empty());
+    }
+
+    #[test]
+    fn a_cgroup_with_strangers_in_it_is_nobodys() {
+        let folder = tempfile::tempdir().unwrap();
+        let procs = |text: String| std::fs::write(folder.path().join("cgroup.procs"), text);
+        let own = std::process::id() as i32;
+        procs(format!("{own}\n")).unwrap();
+        assert!(is_alone(own, folder.path()));
+        // No process has this number.
+        procs(format!("{own}\n{}\n", i32::MAX)).unwrap();
+        assert!(!is_alone(own, folder.path()));
+        procs(format!("{own}\n")).unwrap();
+        std::fs::create_dir(folder.path().join("inner")).unwrap();
+        assert!(!is_alone(own, folder.path()));
+    }
+}
