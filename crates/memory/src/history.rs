@@ -164,7 +164,9 @@ impl History {
         let grown = rss - self.moments[window.from].account.rss_bytes;
         let outside = self.outside_growths();
         let is_cache = |one: &&OutsideGrowth| one.grown.iter().all(|(of, _)| of.is_cache());
-        let outside = outside.iter().filter(|one| one.growth.still && !is_cache(one));
+        let outside = outside
+            .iter()
+            .filter(|one| one.growth.still && !is_cache(one));
         let outside: f64 = outside.map(|one| one.growth.bytes).sum();
         let life = self.moments.len() as f64;
         (grown.max(0.0) + outside.max(0.0) + rss * SHARE_OF_SIZE)

@@ -66,8 +66,12 @@ pub fn growths(read: &[(f64, &Outside)], start_s: f64) -> Vec<OutsideGrowth> {
         })
     };
     let is_kernel = |holder: &Holder| matches!(holder, Holder::Kernel(_)) && !holder.is_cache();
-    let kinds: [&dyn Fn(&Holder) -> bool; 4] =
-        [&Holder::is_of_sockets, &is_file, &is_kernel, &Holder::is_cache];
+    let kinds: [&dyn Fn(&Holder) -> bool; 4] = [
+        &Holder::is_of_sockets,
+        &is_file,
+        &is_kernel,
+        &Holder::is_cache,
+    ];
     kinds.into_iter().filter_map(one).collect()
 }
 

@@ -105,6 +105,7 @@ check() {
     command -v systemctl >/dev/null || refuse 'there is no systemctl here'
     command -v timeout >/dev/null || refuse 'there is no timeout (of coreutils or busybox) here'
     [ ! -e "$state" ] || refuse "$state is there: this was begun before; 'sh $0 revert' takes it back"
+@TOOL_CHECK@
     all=$(units)
     [ -n "$all" ] || refuse 'no unit that matches' @PATTERNS@ 'runs'
     for unit in $all; do
@@ -125,7 +126,7 @@ adopt() {
     trap 'roll_back "stopped by a signal"' INT TERM HUP
     forward || roll_back 'a step failed'
     trap - INT TERM HUP
-    say "adopted: $(printf '%s\n' "$all" | wc -l) instances run arm @ARM@; 'sh $0 revert' takes it back"
+    say "adopted: arm @ARM@ runs now (instances: $(say "$all" | wc -l)); 'sh $0 revert' takes it back"
 }
 
 # Every step says why it failed and ends with a code; set -e does not reach into a condition.

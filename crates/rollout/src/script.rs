@@ -54,7 +54,8 @@ pub fn render(request: &Request, id: &str) -> Result<String, SettingError> {
         ("@PATTERNS@", patterns(&request.patterns)),
         ("@OWNER@", owner(&request.patterns)),
         ("@HEALTH@", health(&request.health)),
-        ("@PROOF@", proof(&targets)),
+        ("@TOOL_CHECK@", tool_check(&request.health)),
+        ("@PROOF@", proof(&targets, &environment)),
         ("@VARIABLES@", variables(&environment)),
         ("@ARM@", plain(&request.arm)),
         ("@LIBRARY_CHECK@", library_check(request)),
@@ -166,14 +167,50 @@ fn health(health: &Health) -> String {
     }
 }
 
-fn proof(targets: &[String]) -> String {
-    if targets.is_empty() {
-        return "    :".to_owned();
-    }
-    let check =
-        |target: &String| format!("grep -qF -- \"$root\"{} \"/proc/$1/maps\"", quoted(target));
-    let checks: Vec<String> = targets.iter().map(check).collect();
-    format!("    {}", checks.join(" && "))
+/// The program that asks for health must be there before anything is restarted.
+fn tool_check(health: &Health) -> String {
+    let tool = match health {
+        Health::None => return "    :".to_owned(),
+        Health::Http(_) => "curl",
+        Health::Tcp(_) => "nc",
+        Health::Command(words) => match words.first() {
+            Some(word) if !word.contains('{') => word,
+            _ => return "    :".to_owned(),
+        },
+    };
+    let tool = quoted(tool);
+    format!(
+        "    command -v {tool} >/dev/null || refuse 'its health check needs '{tool}', which is not here'"
+    )
+}
+
+/// Libraries are in the process's map, and variables in its environment. A program that has written over its environment
+/// (to show a title in ps) is not told by it: what systemd sets for each service is not there either.
+fn proof(targets: &[String], environment: &BTreeMap<String, String>) -> String {
+    let library = |target: &String| {
+        let target = quoted(target);
+        let refused = refused("it does not map", &target);
+        format!("    grep -qF -- \"$root\"{target} \"/proc/$1/maps\" || {refused}")
+    };
+    let variable = |(name, value): (&String, &String)| {
+        let pair = quoted(&format!("{name}={value}"));
+        let refused = refused("it was not started with", &pair);
+        format!("    say \"$environ\" | grep -qxF -- {pair} || {refused}")
+    };
+    let libraries = targets.iter().map(library);
+    let variables = environment.iter().filter(|(name, _)| *name != PRELOAD);
+    let environ = [
+        "    environ=$(tr '\\0' '\\n' <\"/proc/$1/environ\") || return 1",
+        "    case $environ in *INVOCATION_ID=*) ;; *) return 0 ;; esac",
+    ];
+    let lines = libraries
+        .chain(environ.map(str::to_owned))
+        .chain(variables.map(variable));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn refused(words: &str, what: &str) -> String {
+    format!("{{ why=\", {words} \"{what}; return 1; }}")
 }
 
 fn variables(environment: &BTreeMap<String, String>) -> String {

@@ -33,6 +33,17 @@ pub struct Candidate {
     pub excursions: Vec<(f64, f64)>,
     /// As many steps as are tried, all upwards, and no longer rest at the end than between them: a leak in portions.
     pub portions: bool,
+    /// Of a line with falls.
+    pub teeth: Option<Teeth>,
+}
+
+/// What rises evenly and falls suddenly: a leak that is restarted, or the teeth of a collector.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Teeth {
+    /// Rise over the window, from floor to floor: where in a tooth the window ends is chance.
+    pub growth: Guess,
+    /// Probability that a threshold ended the climbs ([`heights_by_threshold`](super::sawtooth::heights_by_threshold)).
+    pub by_threshold: f64,
 }
 
 impl Candidate {

@@ -137,9 +137,15 @@ const SAW_ODDS: f64 = 0.35;
 /// falls at about one height, an operator restarts when it suits. `now` is the height of the climb that has
 /// not ended. Both kinds are normal on the logarithm of the height, about a height that is not known.
 pub fn by_threshold(falls: &[Fall], now: f64) -> f64 {
-    let logs: Vec<f64> = falls
+    let heights: Vec<f64> = falls.iter().map(|f| f.peak - f.floor).collect();
+    heights_by_threshold(&heights, now)
+}
+
+/// The same, of the heights of falls.
+pub fn heights_by_threshold(heights: &[f64], now: f64) -> f64 {
+    let logs: Vec<f64> = heights
         .iter()
-        .map(|f| (f.peak - f.floor).max(f64::MIN_POSITIVE).ln())
+        .map(|height| height.max(f64::MIN_POSITIVE).ln())
         .collect();
     let (mean, sd) = mean_sd(&logs);
     let free = logs.len().saturating_sub(1) as f64;

@@ -407,6 +407,7 @@ impl Shapes {
         };
         for j in 0..shape.width {
             let basis = self.columns[shape.columns[j]];
+            let turns = matches!(basis, Basis::Sine(_) | Basis::Cosine(_));
             if basis.unbounded() {
                 // After a ramp only the second slope counts, carried over the whole window.
                 c.growth[j] = match (shape.family, basis) {
@@ -415,13 +416,13 @@ impl Shapes {
                 };
                 c.limit = None;
             } else {
-                let turns = matches!(basis, Basis::Sine(_) | Basis::Cosine(_));
                 c.rise[j] = if turns { 0.0 } else { 1.0 };
                 if let Some(limit) = &mut c.limit {
                     limit[j] = basis.at_infinity();
                 }
             }
-            if shape.bounded != Bounded::Step || basis.unbounded() {
+            // Where in its cycle it stands is no trend.
+            if !turns && (shape.bounded != Bounded::Step || basis.unbounded()) {
                 let mean = |stretch: f64| (basis.at(now) - basis.at(now - stretch)) / stretch;
                 (c.slope[j], c.slope_fifth[j]) = match basis.pace() {
                     Some(pace) => (pace, pace),

@@ -3,8 +3,9 @@
 
 use statrs::function::gamma::ln_gamma;
 
-use super::fit::{Candidate, Fit, Norms};
+use super::fit::{Candidate, Fit, Norms, Teeth};
 use super::linear::{Guess, dot};
+use super::sawtooth::heights_by_threshold;
 use super::shapes::{Basis, Family, Shapes};
 use super::solve::{Prepared, Solved};
 use super::staircase::{Fitted, stair_candidate};
@@ -103,11 +104,32 @@ impl Slope<'_> {
             mean: rise.mean + moved.min(0.0),
             ..rise
         };
+        c.teeth = teeth(&c.steps, rise);
         (c.slope, c.slope_fifth) = (rise, rise);
         c.end.mean += rise.mean * (1.0 - ready.whitened.c0(self.line));
         (c.family, c.limit, c.portions) = (Family::StepsLine, None, false);
         Some(c)
     }
+}
+
+/// Of steps (where in the window, and by how much) on a line that rises by `rise` over it; `None`: there are less than
+/// two falls, between which floors could be compared.
+fn teeth(steps: &[(f64, f64)], rise: Guess) -> Option<Teeth> {
+    let falls = || steps.iter().filter(|step| step.1 < 0.0);
+    let (first, last) = (falls().next()?.0, falls().next_back()?.0);
+    if last <= first || rise.mean <= 0.0 {
+        return None;
+    }
+    let moved = steps.iter().filter(|(at, _)| (first..=last).contains(at));
+    let moved: f64 = moved.skip(1).map(|step| step.1).sum();
+    let heights: Vec<f64> = falls().map(|step| -step.1).collect();
+    Some(Teeth {
+        growth: Guess {
+            mean: rise.mean + moved / (last - first),
+            ..rise
+        },
+        by_threshold: heights_by_threshold(&heights, rise.mean * (1.0 - last)),
+    })
 }
 
 /// Log of one over the ways to place so many steps; about two places each are summed by the best.
@@ -119,3 +141,27 @@ fn ways_ln(places: usize, steps: usize) -> f64 {
 
 /// The line that the steps stand on.
 pub(super) const LINE: Basis = Basis::Power(1.0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn teeth_grow_from_floor_to_floor() {
+        let rise = Guess {
+            mean: 4.0,
+            se: 0.01,
+        };
+        // It ends in the midst of the fifth.
+        let even = [0.22, 0.44, 0.66, 0.88].map(|at| (at, -0.88));
+        let even = teeth(&even, rise).unwrap();
+        assert!(
+            even.growth.mean.abs() < 1e-9 && even.by_threshold > 0.8,
+            "{even:?}"
+        );
+        let rising = teeth(&[(0.3, -0.8), (0.6, -0.9), (0.9, -0.7)], rise).unwrap();
+        assert!((rising.growth.mean - (4.0 - 1.6 / 0.6)).abs() < 1e-9);
+        assert_eq!(teeth(&[(0.3, -0.8)], rise), None);
+        assert_eq!(teeth(&[(0.3, 0.8), (0.6, 0.9)], rise), None);
+    }
+}

@@ -13,11 +13,13 @@
 //! thread that it had woken and that was busy for most of it. Where no thread was at it, it waited for the reply that
 //! came just before the answer, and before that for the one that came just before that was asked for.
 
+mod lay;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::cause::Cause;
-use super::event::{GOROUTINES, Tid, WaitKind};
+use super::event::{Tid, WaitKind};
 use super::pieces::{Label, Piece, Pieces};
 use super::request::{Attributed, Request, Went};
 use super::untaken::Untaken;
@@ -116,6 +118,7 @@ fn way<'a>(pieces: &'a Pieces, replies: &'a [Reply], request: &Answered) -> Way<
         replies,
         receiver: request.receiver,
         until_ns: request.end_ns,
+        is_with_one: false,
         steps: Vec::new(),
         waited_for: Vec::new(),
         untaken: Vec::new(),
@@ -125,6 +128,8 @@ fn way<'a>(pieces: &'a Pieces, replies: &'a [Reply], request: &Answered) -> Way<
     let last_ns = way.turn_began(request.sender, received_ns, end_ns);
     way.own(request.sender, last_ns, end_ns);
     if last_ns > received_ns {
+        way.is_with_one =
+            request.receiver == request.sender && way.serves_one(request.receiver, received_ns);
         let first_ns = way.turn_ended(request.receiver, received_ns).min(last_ns);
         way.own(request.receiver, received_ns, first_ns);
         way.elsewhere(request, first_ns, last_ns);
@@ -139,6 +144,8 @@ struct Way<'a> {
     receiver: Tid,
     /// When the request was answered.
     until_ns: u64,
+    /// Its thread has one client, and answers it itself: between the request and the answer it waits for nothing else.
+    is_with_one: bool,
     steps: Vec<Step>,
     waited_for: Vec<(Tid, Reply)>,
     untaken: Vec<Untaken>,
@@ -204,91 +211,6 @@ impl<'a> Way<'a> {
         self.with(tid, (start_ns, end_ns), outside);
     }
 
-    /// From the arrival to where the thread took it up.
-    fn before_taken(&mut self, tid: Tid, start_ns: u64, end_ns: u64) {
-        if let Some(wait) = self.with_another_client(tid, start_ns, end_ns) {
-            return self.lies(tid, &wait, start_ns, end_ns);
-        }
-        let idle = |way: &mut Way, piece: &Piece, from_ns: u64, to_ns: u64| {
-            let is_long = to_ns.saturating_sub(from_ns) >= UNTAKEN_LEAST_NS;
-            // One that waits for another thread is to be handed it; one that waits where it always does has left the
-            // connection unread on purpose.
-            let is_elsewhere = piece.is_rare || tid >= GOROUTINES;
-            let is_for_others = matches!(piece.waited_for, WaitKind::Inbound | WaitKind::Outbound);
-            match is_long && is_elsewhere && is_for_others {
-                true => way.not_taken(tid, piece, from_ns, to_ns),
-                false => way.step(None, Went::Outside, from_ns, to_ns),
-            }
-        };
-        self.with(tid, (start_ns, end_ns), idle);
-    }
-
-    /// For most of the span the thread waited for the next request of one client, and this one is another's: the
-    /// longest such wait.
-    fn with_another_client(&self, tid: Tid, start_ns: u64, end_ns: u64) -> Option<Piece> {
-        // A goroutine has one connection, and the runtime the rest.
-        let span_ns = match tid < GOROUTINES {
-            true => end_ns.saturating_sub(start_ns),
-            false => 0,
-        };
-        let pieces = self.before(tid, end_ns).iter().rev();
-        let pieces = pieces
-            .take(STEPS_MAX)
-            .take_while(|piece| piece.end_ns > start_ns);
-        let waits = pieces.filter(|piece| piece.is_for_one && piece.label == Label::Idle);
-        let waits: Vec<(u64, &Piece)> = waits
-            .map(|piece| (piece.within(start_ns, end_ns), piece))
-            .collect();
-        let all_ns: u64 = waits.iter().map(|(ns, _)| ns).sum();
-        // Short ones are rarely sampled: one that has a stack says where the others are too.
-        let longest = waits
-            .iter()
-            .max_by_key(|(ns, piece)| (piece.stack != 0, *ns));
-        let is_most = span_ns >= UNTAKEN_LEAST_NS && all_ns as f64 >= WITH_IT * span_ns as f64;
-        longest.filter(|_| is_most).map(|(_, piece)| **piece)
-    }
-
-    /// It was there, and the thread waited.
-    fn not_taken(&mut self, tid: Tid, wait: &Piece, start_ns: u64, end_ns: u64) {
-        let latest_ns = end_ns.saturating_add(SOON_NS);
-        if self.reply_at(end_ns, latest_ns, start_ns).is_some() {
-            return self.for_replies(tid, (start_ns, end_ns), latest_ns);
-        }
-        self.lies(tid, wait, start_ns, end_ns);
-    }
-
-    fn lies(&mut self, tid: Tid, wait: &Piece, start_ns: u64, end_ns: u64) {
-        let untaken = Untaken {
-            tid,
-            start_ns,
-            end_ns,
-            wait: *wait,
-            runner: self.runner(tid, start_ns, end_ns),
-            is_throttled: self.pieces.quota.fills(start_ns, end_ns),
-        };
-        let went = Went::Thread(Label::Held(untaken.cause()));
-        self.step(Some(tid), went, start_ns, end_ns);
-        self.untaken.push(untaken);
-    }
-
-    /// Of a goroutine, the other one that ran for most of the span.
-    fn runner(&self, tid: Tid, start_ns: u64, end_ns: u64) -> Option<Tid> {
-        if tid < GOROUTINES || self.pieces.of.len() > ASKED_MAX {
-            return None;
-        }
-        let ran_ns = |of: &Tid| {
-            let pieces = self.before(*of, end_ns).iter().rev();
-            let inside = pieces.take_while(|piece| piece.end_ns > start_ns);
-            let on_cpu = inside.filter(|piece| piece.label == Label::OnCpu);
-            on_cpu
-                .map(|piece| piece.within(start_ns, end_ns))
-                .sum::<u64>()
-        };
-        let others = self.pieces.of.keys().filter(|of| **of != tid);
-        let most = others.map(|of| (ran_ns(of), *of)).max()?;
-        (most.0 as f64 >= WITH_IT * (end_ns - start_ns) as f64).then_some(most.1)
-    }
-
     fn with(
         &mut self,
         tid: Tid,
@@ -351,7 +273,10 @@ impl<'a> Way<'a> {
             self.waited_for.push((tid, reply));
             (t_ns, latest_ns) = (from_ns, from_ns);
         }
-        self.step(None, Went::Outside, start_ns, t_ns);
+        match self.is_with_one {
+            true => self.held(start_ns, t_ns),
+            false => self.step(None, Went::Outside, start_ns, t_ns),
+        }
     }
 
     /// Of the replies that came about then, the one that was waited for longest since `start_ns`.

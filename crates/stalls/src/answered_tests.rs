@@ -332,3 +332,48 @@ fn what_a_loop_hands_over_twice_is_followed_twice() {
     assert_eq!(found[&(Some(2), ON_CPU)], 49 + 29);
     assert!(!found.contains_key(&(None, Went::Outside)), "{found:?}");
 }
+
+/// A row lock, held by a thread that waits for its own client in the midst of a transaction.
+#[test]
+fn what_a_thread_with_one_client_waits_for_in_a_request_is_a_lock() {
+    let for_client = |start_ms, end_ms| Piece {
+        waited_for: WaitKind::Inbound,
+        is_for_one: true,
+        ..idle(start_ms, end_ms, None)
+    };
+    let on_row = Piece {
+        waited_for: WaitKind::Queue,
+        stack: 7,
+        ..idle(12, 92, Some(2))
+    };
+    let mut pieces = Pieces::default();
+    let waiter = vec![for_client(0, 10), busy(10, 12), on_row, busy(92, 100)];
+    pieces.of.insert(1, waiter.clone());
+    pieces.of.insert(
+        2,
+        vec![
+            busy(0, 11),
+            for_client(11, 91),
+            busy(91, 92),
+            for_client(92, 200),
+        ],
+    );
+    let lock = Went::Thread(Label::Held(Cause::Lock));
+    let expected = [
+        ((Some(1), ON_CPU), 10),
+        ((Some(1), lock), 79),
+        ((Some(2), ON_CPU), 1),
+    ];
+    assert_eq!(went(&pieces, &request(10, 10, 100)), expected.into());
+    let slow = Slow::of(&pieces, &[], request(10, 10, 100));
+    assert_eq!(
+        (slow.untaken[0].wait.stack, slow.untaken[0].is_taken),
+        (7, true)
+    );
+    // One that has many clients waits for whatever comes.
+    let mut many = waiter;
+    many[0].is_for_one = false;
+    pieces.of.insert(1, many);
+    let outside = went(&pieces, &request(10, 10, 100));
+    assert_eq!(outside[&(None, Went::Outside)], 79);
+}

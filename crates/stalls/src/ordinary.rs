@@ -33,7 +33,8 @@ impl Ordinary {
             for ((_, went), ns) in &examined.ns {
                 *self.ns.entry(*went).or_default() += ns;
             }
-            let lay: u64 = examined.untaken.iter().map(Untaken::ns).sum();
+            let lay = examined.untaken.iter().filter(|of| !of.is_taken);
+            let lay: u64 = lay.map(Untaken::ns).sum();
             let taken_up_ns = request.ns().saturating_sub(lay);
             // Past the most, the newest take the places of the oldest.
             match self.taken_up_ns.get_mut((self.count - 1) % TIMES_MAX) {

@@ -15,6 +15,7 @@ pub mod cost;
 mod curve;
 mod cycles;
 mod label;
+mod last_readings;
 #[cfg(test)]
 mod long_runs;
 pub mod oom;
@@ -30,6 +31,7 @@ pub mod series;
 mod short_runs;
 pub mod stall;
 pub mod stop;
+mod time_to_limit;
 pub mod trace;
 
 pub use label::Label;

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::curve::{Opinion, Weights, estimate};
+use super::last_readings::LastReadings;
 use super::segmentation::{LastLife, Segmented, Unseen, segment};
+use super::time_to_limit::time_to_limit;
 use super::{Label, Rules};
 use series::clean::{Cleaned, clean};
 use series::estimate::Estimate;
@@ -67,10 +69,16 @@ pub fn judge(series: &Series, rules: &Rules) -> SeriesVerdict {
     match segment(series, &cleaned.points, rules) {
         Ok(segmented) => {
             let since_s = segmented.alone.map(|life| life.since_s);
-            let rises = note_forecast(&mut verdict, &cleaned.points, since_s, rules);
+            let from = since_s.map_or(0, |t_s| cleaned.points.partition_point(|p| p.t_s < t_s));
+            let points = &cleaned.points[from..];
+            let ahead = note_forecast(&mut verdict, points, rules);
             // What restarts the forecast does not know: a program that rises from restart to restart is level to it.
-            let rises = rises.filter(|_| segmented.incarnations == 1 || segmented.alone.is_some());
-            speak(verdict, series, (&segmented, rises), rules)
+            let ahead = ahead.filter(|_| segmented.incarnations == 1 || segmented.alone.is_some());
+            let verdict = speak(verdict, series, (&segmented, ahead.as_ref()), rules);
+            match LastReadings::of(points) {
+                Some(last) => beside_last(verdict, &last, rules),
+                None => verdict,
+            }
         }
         Err(unseen) => unjudged(verdict, &cleaned.points, unseen, rules),
     }
@@ -79,20 +87,21 @@ pub fn judge(series: &Series, rules: &Rules) -> SeriesVerdict {
 /// The level is forecast for the last of so many stretches of one more window.
 const STRETCHES: f64 = 8.0;
 
-/// Notes what the level will be one more window ahead; the chance that it is higher by the share that makes a series
-/// growing. Of the incarnation that runs now.
-fn note_forecast(
-    verdict: &mut SeriesVerdict,
-    points: &[Point],
-    since_s: Option<f64>,
-    rules: &Rules,
-) -> Option<f64> {
-    let from = since_s.map_or(0, |t_s| points.partition_point(|p| p.t_s < t_s));
-    let points = &points[from..];
+/// What comes after the window.
+struct Ahead {
+    forecast: Forecast,
+    window_s: f64,
+    /// The chance that the level is higher one more window ahead by the share that makes a series growing.
+    rises: f64,
+}
+
+/// Notes what the level will be one more window ahead. Of the incarnation that runs now.
+fn note_forecast(verdict: &mut SeriesVerdict, points: &[Point], rules: &Rules) -> Option<Ahead> {
     let (first, last) = points.first().zip(points.last())?;
     let window_s = last.t_s - first.t_s;
     let stretch_s = window_s / STRETCHES;
-    let level = Forecast::of(points, stretch_s)?.level(window_s - stretch_s, window_s);
+    let forecast = Forecast::of(points, stretch_s)?;
+    let level = forecast.level(window_s - stretch_s, window_s);
     let now = points.partition_point(|p| p.t_s < last.t_s - stretch_s);
     let now = median(&points[now..].iter().map(|p| p.value).collect::<Vec<_>>());
     let rises = 1.0 - level.below((1.0 + rules.growth_share) * now);
@@ -105,7 +114,11 @@ fn note_forecast(
     ] {
         verdict.evidence.insert(name.to_owned(), number);
     }
-    Some(rises)
+    Some(Ahead {
+        forecast,
+        window_s,
+        rises,
+    })
 }
 
 fn unjudged(
@@ -219,11 +232,11 @@ fn note(
 fn speak(
     mut verdict: SeriesVerdict,
     series: &Series,
-    (segmented, rises): (&Segmented, Option<f64>),
+    (segmented, ahead): (&Segmented, Option<&Ahead>),
     rules: &Rules,
 ) -> SeriesVerdict {
     let said = &segmented.opinion;
-    let weights = said.weights.with_forecast(rises);
+    let weights = said.weights.with_forecast(ahead.map(|ahead| ahead.rises));
     let (label, weight) = weights.leader(rules.growing_from);
     verdict.confidence = weight;
     verdict.level = estimate(&said.level, rules.interval);
@@ -249,10 +262,60 @@ fn speak(
     match label {
         Label::Plateauing => verdict.asymptote = estimate(&said.asymptote, rules.interval),
         Label::Stepped => verdict.steps.clone_from(&said.steps),
-        Label::Growing => verdict.time_to_limit_s = time_to_limit(&verdict, series.limit),
+        Label::Growing => verdict.time_to_limit_s = reached(&verdict, series.limit, ahead, rules),
         _ => {}
     }
     verdict
+}
+
+/// When it reaches its limit.
+fn reached(
+    verdict: &SeriesVerdict,
+    limit: Option<f64>,
+    ahead: Option<&Ahead>,
+    rules: &Rules,
+) -> Option<Estimate> {
+    let (limit, level, slope) = (limit?, verdict.level?, verdict.slope_per_hour?);
+    let per_s = Estimate {
+        value: slope.value / HOUR_S,
+        lo: slope.lo / HOUR_S,
+        hi: slope.hi / HOUR_S,
+    };
+    let forecast = ahead.map(|ahead| (&ahead.forecast, ahead.window_s));
+    time_to_limit(limit, (level, per_s), forecast, rules.interval)
+}
+
+/// What the last readings say against it: the curves see them as one stretch of many.
+fn beside_last(mut verdict: SeriesVerdict, last: &LastReadings, rules: &Rules) -> SeriesVerdict {
+    let is_bounded = !matches!(verdict.label, Label::Growing | Label::Insufficient);
+    let Some(level) = verdict
+        .level
+        .filter(|level| is_bounded && level.value > 0.0)
+    else {
+        return verdict;
+    };
+    let now = last.now;
+    let has_cycle = verdict.period_s.is_some() && verdict.label != Label::Flat;
+    if !has_cycle && last.contradict(level.lo, level.hi) {
+        verdict.level = Some(Estimate {
+            value: now,
+            lo: level.lo.min(now),
+            hi: level.hi.max(now),
+        });
+    }
+    let Some(above) = last.unfinished(level.value, rules.growth_share) else {
+        return verdict;
+    };
+    verdict.evidence.insert("last_above".to_owned(), above);
+    (verdict.asymptote, verdict.steps) = (None, Vec::new());
+    let rule = format!(
+        "{}, but the last {} are {:.0} % above what was usual and higher than all before: whether that passes is \
+         not in the window",
+        verdict.label.word(),
+        time(last.for_s()),
+        100.0 * above
+    );
+    refuse(verdict, &rule, more(last.decided_in_s()))
 }
 
 /// What is said beside the rule where the incarnation that runs now was judged alone.
@@ -363,16 +426,4 @@ fn in_unit(seconds: f64) -> (f64, &'static str) {
         .find(|(unit, _)| seconds >= 2.0 * unit)
         .unwrap_or((1.0, "seconds"));
     (seconds / unit, word)
-}
-
-/// Seconds until the limit; the far end is infinite when the slope's interval reaches zero.
-fn time_to_limit(verdict: &SeriesVerdict, limit: Option<f64>) -> Option<Estimate> {
-    let (limit, level, slope) = (limit?, verdict.level?, verdict.slope_per_hour?);
-    let room = (limit - level.value).max(0.0) * HOUR_S;
-    let after = |s: f64| if s > 0.0 { room / s } else { f64::INFINITY };
-    Some(Estimate {
-        value: after(slope.value),
-        lo: after(slope.hi),
-        hi: after(slope.lo),
-    })
 }

@@ -110,6 +110,36 @@ fn the_script_kills_a_check_that_hangs_and_takes_all_back() {
 }
 
 #[test]
+fn the_script_reads_from_the_process_what_it_was_started_with() {
+    if !is_root() {
+        return;
+    }
+    let stage = Stage::new(2);
+    let before = stage.tree();
+    stage.set("svc@2.service", "ignores", "");
+    let said = script(&stage, &[])(&["adopt"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    let words =
+        "svc@2.service did not become well within 2 s, it was not started with BUMP_MODE=a%b c";
+    assert!(said.out.contains(words), "{said:?}");
+    assert_eq!(stage.tree(), before);
+    assert!(stage.running_bump().is_empty() && stage.all_run());
+}
+
+#[test]
+fn the_script_needs_what_it_checks_health_with_before_anything_is_restarted() {
+    if !is_root() {
+        return;
+    }
+    let stage = Stage::new(1);
+    let untouched = stage.pid("svc@1.service");
+    let said = script(&stage, &["--health", "command:no-such-check {unit}"])(&["adopt"]);
+    let words = "its health check needs no-such-check, which is not here";
+    assert!(said.code == 4 && said.err.contains(words), "{said:?}");
+    assert_eq!(stage.pid("svc@1.service"), untouched);
+}
+
+#[test]
 fn the_script_refuses_what_it_does_not_know() {
     if !is_root() {
         return;

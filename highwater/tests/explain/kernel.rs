@@ -51,8 +51,14 @@ fn pipes_that_are_never_read_are_memory_of_the_kernel() {
     };
     let json = answer(PIPES, Some(&cgroup));
     assert_eq!(cause(&json), "kernel", "{json:#}");
-    assert!(limitations(&json).contains("most of them pipes (+"), "{json:#}");
-    assert!(limitations(&json).contains("reaches its limit of"), "{json:#}");
+    assert!(
+        limitations(&json).contains("most of them pipes (+"),
+        "{json:#}"
+    );
+    assert!(
+        limitations(&json).contains("reaches its limit of"),
+        "{json:#}"
+    );
 }
 
 #[test]
@@ -71,5 +77,8 @@ fn a_log_in_the_page_cache_is_no_growth_of_the_process() {
 fn descriptors_that_are_never_closed_are_named() {
     let json = answer(PIPES, None);
     assert_eq!(cause(&json), "flat", "{json:#}");
-    assert!(limitations(&json).contains("most of them pipes (+"), "{json:#}");
+    assert!(
+        limitations(&json).contains("most of them pipes (+"),
+        "{json:#}"
+    );
 }

@@ -104,7 +104,9 @@ fn is_alone(pid: i32, folder: &Path) -> bool {
 fn line(pid: i32) -> Vec<i32> {
     let mut line = vec![pid];
     for _ in 0..ANCESTORS_MAX {
-        let stat = line.last().and_then(|pid| Process::new(*pid).ok()?.stat().ok());
+        let stat = line
+            .last()
+            .and_then(|pid| Process::new(*pid).ok()?.stat().ok());
         match stat {
             Some(stat) if stat.ppid > 0 => line.push(stat.ppid),
             _ => break,

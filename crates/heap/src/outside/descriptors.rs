@@ -30,7 +30,10 @@ impl fmt::Display for Opened {
         match self {
             Opened::Connections(connections) => write!(to, "{connections}"),
             Opened::ClosedByPeer(connections) => {
-                write!(to, "{connections} that the other end has closed (CLOSE-WAIT)")
+                write!(
+                    to,
+                    "{connections} that the other end has closed (CLOSE-WAIT)"
+                )
             }
             Opened::OtherSockets => write!(to, "other sockets"),
             Opened::Pipes => write!(to, "pipes"),

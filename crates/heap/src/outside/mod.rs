@@ -119,7 +119,9 @@ impl fmt::Display for Charge {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(match self {
             Charge::PageCache => "page cache",
-            Charge::NamesOfFiles => "the kernel's cache of file names and inodes (slab_reclaimable)",
+            Charge::NamesOfFiles => {
+                "the kernel's cache of file names and inodes (slab_reclaimable)"
+            }
             Charge::Objects => "objects of the kernel (slab_unreclaimable)",
             Charge::Stacks => "kernel stacks of threads",
             Charge::PageTables => "page tables",

@@ -6,6 +6,7 @@ pub mod identity;
 pub mod open;
 pub mod pace;
 pub mod pagemap;
+pub mod pid;
 pub mod process;
 pub mod rollup;
 pub mod stat;

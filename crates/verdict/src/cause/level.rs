@@ -1,11 +1,11 @@
 //! The cause when nothing grows: memory that stays for a reason, or simply flat.
 
 use super::sentence::{rate, retention_next, survivors, verdict};
-use super::{Case, Cause, CauseVerdict, Sight};
+use super::{Case, Cause, CauseVerdict, GROWN_BYTES_MIN, GROWN_NOISES, Sight, TOOTH_SHARE};
 use heap::linked::traps::Traps;
 use memory::account::{LiveBy, Part};
 use memory::growth::Growth;
-use units::written::{bytes, percent};
+use units::written::{bytes, bytes_per_hour, percent};
 
 /// Share of RSS that something must hold to be named though nothing grows.
 const HOLDS: f64 = 0.5;
@@ -119,7 +119,11 @@ fn kept(case: &Case, is_torn: bool, spare: &str) -> CauseVerdict {
 }
 
 fn flat(case: &Case) -> CauseVerdict {
-    if let Some(verdict) = of_no_part(case).or_else(|| stepped(case)) {
+    if case.is_stopped {
+        return stopped();
+    }
+    let undecided = of_no_part(case).or_else(|| stepped(case));
+    if let Some(verdict) = undecided.or_else(|| rises_slowly(case)) {
         return verdict;
     }
     let level = case.rss.map_or(case.account.rss_bytes, |rss| rss.level);
@@ -139,8 +143,14 @@ fn flat(case: &Case) -> CauseVerdict {
             bytes(mapped)
         )
     });
+    let hidden = case.hidden_rate().map_or_else(String::new, |rate| {
+        format!(
+            "; growth by less than {} would not show in this time",
+            bytes_per_hour(rate)
+        )
+    });
     let sentence = format!(
-        "{told}: RSS is {} after {:.0} s{live}{of_it}",
+        "{told}: RSS is {} after {:.0} s{live}{hidden}{of_it}",
         bytes(level),
         case.observed_s
     );
@@ -155,7 +165,7 @@ fn flat(case: &Case) -> CauseVerdict {
     } else if few {
         "observe longer: too few samples to classify growth"
     } else {
-        "nothing to do; for growth slower than 1 % in this time observe longer (--duration)"
+        "nothing to do; for slower growth observe longer (--duration)"
     };
     let confidence = if few { 0.2 } else { 0.85 };
     CauseVerdict {
@@ -165,6 +175,12 @@ fn flat(case: &Case) -> CauseVerdict {
 }
 
 impl Case {
+    /// Growth of RSS per hour below which it is none, over the window.
+    fn hidden_rate(&self) -> Option<f64> {
+        let rss = self.rss.filter(|rss| rss.over_s > 0.0)?;
+        Some(self.least_grown(&rss) / rss.over_s * 3600.0)
+    }
+
     /// Bytes in mappings, where they are most of RSS, in a process whose allocator has no headers that can be walked:
     /// uprobes tell only what was allocated since they were put on.
     pub(crate) fn unseen_bytes(&self) -> Option<f64> {
@@ -172,6 +188,16 @@ impl Case {
         self.traps.filter(began_midway)?;
         let mapped = self.account.anonymous;
         (mapped > HOLDS * self.account.rss_bytes && mapped > HOLDS_BYTES_MIN).then_some(mapped)
+    }
+}
+
+fn stopped() -> CauseVerdict {
+    let sentence =
+        "undecided: a signal or a debugger has stopped the process: nothing in it runs, so nothing can grow".to_owned();
+    let next = "let it go on (kill -CONT, or detach the debugger), and ask again";
+    CauseVerdict {
+        undecided: true,
+        ..verdict(Cause::Flat, 0.2, sentence, next)
     }
 }
 
@@ -197,6 +223,33 @@ fn stepped(case: &Case) -> Option<CauseVerdict> {
         "observe for longer (--duration {:.0}s): whether another step follows",
         (STEPS_LONGER * case.observed_s).max(60.0)
     );
+    Some(CauseVerdict {
+        undecided: true,
+        ..verdict(Cause::Flat, 0.3, sentence, &next)
+    })
+}
+
+/// The live heap rises evenly, by too little of RSS to say what it is: how a slow leak in a large process begins.
+fn rises_slowly(case: &Case) -> Option<CauseVerdict> {
+    let is_counted = !matches!(
+        case.account.live_by,
+        LiveBy::SinceAttached | LiveBy::ResidentHeap | LiveBy::Nobody
+    );
+    let live = case.part(Part::LiveHeap);
+    let least = GROWN_BYTES_MIN.max(GROWN_NOISES * live.noise);
+    let is_even = live.even && live.still && live.fall < TOOTH_SHARE * live.bytes;
+    if !is_counted || !is_even || live.bytes < least {
+        return None;
+    }
+    let sentence = format!(
+        "undecided: the live heap rises evenly, by {}, which is {} of RSS ({})",
+        rate(&live),
+        percent(live.bytes / case.account.rss_bytes.max(1.0)),
+        bytes(case.account.rss_bytes)
+    );
+    // So that it is twice what must be seen.
+    let longer_s = case.observed_s * (2.0 * case.least_grown(&live) / live.bytes).max(1.5);
+    let next = format!("observe for longer (--duration {longer_s:.0}s): whether it goes on");
     Some(CauseVerdict {
         undecided: true,
         ..verdict(Cause::Flat, 0.3, sentence, &next)

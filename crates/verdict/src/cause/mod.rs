@@ -188,6 +188,8 @@ pub struct Case {
     pub snapshots: usize,
     /// The process is gone, and this is its last moment.
     pub has_ended: bool,
+    /// By a signal or a debugger, at the end.
+    pub is_stopped: bool,
     /// The last account.
     pub account: Account,
     /// Growth of each part, of those that could be judged.
@@ -299,8 +301,13 @@ impl Case {
 
     /// Whether a growth is more than nothing, and goes on.
     pub fn grows(&self, growth: &Growth) -> bool {
+        growth.still && growth.bytes > self.least_grown(growth)
+    }
+
+    /// What it must have grown by, bytes.
+    fn least_grown(&self, growth: &Growth) -> f64 {
         let least = GROWN_BYTES_MIN.max(GROWN_SHARE * self.account.rss_bytes);
-        growth.still && growth.bytes > least.max(GROWN_NOISES * growth.noise)
+        least.max(GROWN_NOISES * growth.noise)
     }
 
     /// Whether the live heap grows though that is little of RSS: a large process, and a site that only adds, evenly.

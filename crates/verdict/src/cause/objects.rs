@@ -89,12 +89,14 @@ fn outweighs(case: &Case, managed: &ManagedGrowth, first: &CauseVerdict) -> bool
 }
 
 /// The runtime allocates the blocks for managed code, as the bytes of a Buffer, and objects that are known to grow as
-/// much own them: what keeps those objects keeps the blocks.
+/// much own them: what keeps those objects keeps the blocks, and references that the runtime counts tell more of that
+/// than a search for pointers in memory that changes.
 fn hold_its_blocks(case: &Case, first: &CauseVerdict, finding: &Finding) -> bool {
     let frame = case.sites.first().and_then(|site| site.frames.first());
     let is_for_managed = frame.is_some_and(Frame::is_managed);
     let is_as_much = finding.bytes >= MOST * case.part(Part::LiveHeap).bytes;
-    first.cause == Cause::Filling
+    let are_held = first.cause == Cause::Leak && finding.cause == Cause::Managed;
+    (first.cause == Cause::Filling || are_held)
         && is_for_managed
         && is_as_much
         && finding.is_certain

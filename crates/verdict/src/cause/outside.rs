@@ -163,8 +163,9 @@ fn of(case: &Case, most: &OutsideGrowth) -> CauseVerdict {
             verdict(Cause::Files, CONFIDENCE, sentence, next)
         }
         Holder::Kernel(charge) => {
-            let sentence =
-                format!("memory that the kernel keeps for the process grows by {grown}: {named}; {charged}");
+            let sentence = format!(
+                "memory that the kernel keeps for the process grows by {grown}: {named}; {charged}"
+            );
             let confidence = match charge {
                 Charge::AllOfKernel => ALL_OF_KERNEL_CONFIDENCE,
                 _ => KERNEL_CONFIDENCE,
@@ -180,9 +181,13 @@ fn kernel_next(charge: Charge) -> &'static str {
         Charge::PageTables => {
             "find what maps and does not unmap (/proc/PID/maps): page tables stay for all that was ever touched"
         }
-        Charge::SocketBuffers => "see the queues of its sockets (ss -tmp, ss -xp), and limit SO_RCVBUF and SO_SNDBUF",
-        _ => "find what it opens and does not close: files, sockets, pipes, epoll and inotify watches (ls -l \
-              /proc/PID/fd), threads, mappings; `slabtop` as root shows the kernel's objects by type",
+        Charge::SocketBuffers => {
+            "see the queues of its sockets (ss -tmp, ss -xp), and limit SO_RCVBUF and SO_SNDBUF"
+        }
+        _ => {
+            "find what it opens and does not close: files, sockets, pipes, epoll and inotify watches (ls -l \
+              /proc/PID/fd), threads, mappings; `slabtop` as root shows the kernel's objects by type"
+        }
     }
 }
 
@@ -284,7 +289,10 @@ mod tests {
     fn caches_are_no_cause() {
         let cache = judge(&case(Holder::Kernel(Charge::PageCache), 0.0));
         assert_eq!(cache.cause, Cause::Flat);
-        let is_said = cache.limitations.iter().any(|one| one.contains("page cache"));
+        let is_said = cache
+            .limitations
+            .iter()
+            .any(|one| one.contains("page cache"));
         assert!(is_said, "{cache:?}");
     }
 

@@ -23,6 +23,8 @@ use memory::lost::{Asked, tell_lost};
 use memory::rank::{Named, Site, rank};
 use memory::sites::SiteGrowth;
 use memory::survivors::survivors;
+use observe::proc::ProcRoot;
+use observe::proc::pid::is_stopped;
 use report::explain::{Diff, Explained, Other, ProbeFacts, StackBytes};
 use verdict::cause::owner::owner;
 use verdict::cause::{Case, Cause, CauseVerdict, Owner, judge};
@@ -167,6 +169,7 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
             .map_or(0.0, |last| last.at_s - moments[0].at_s),
         snapshots: moments.len(),
         has_ended: tracked.ended,
+        is_stopped: is_stopped(&ProcRoot::default(), tracked.reader.member.pid),
         growth,
         rss: history.growth(|account| account.rss_bytes),
         heap: history.growth(|account| account.live + account.held + account.fragmentation),

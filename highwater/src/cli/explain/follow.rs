@@ -15,6 +15,7 @@ use heap::family::{Member, descendants, read_everyone};
 use observe::overhead::BUDGET_SHARE;
 use observe::proc::ProcRoot;
 use observe::proc::open::Lost;
+use observe::proc::pid::why_not;
 use report::visible::visible;
 use units::written::bytes;
 
@@ -129,7 +130,9 @@ impl Follower {
         }
         self.plan.is_hurried = interrupted.load(Ordering::Relaxed);
         self.progress.end();
-        if self.tracked.is_empty() {
+        // What else was seen of its family is no answer to a question about a process that may not be read.
+        let is_denied = launched.is_none() && self.unread.get(&self.first) == Some(&Lost::Denied);
+        if self.tracked.is_empty() || is_denied {
             bail!(self.nothing_seen(launched.as_deref()));
         }
         Ok(())
@@ -150,11 +153,9 @@ impl Follower {
         if let Some(why) = self.unread.get(&pid) {
             return format!("pid {pid}: {}", words_of(why));
         }
-        match self.root.process(pid).exists() {
-            true => format!(
-                "pid {pid} has no memory of its own: a kernel thread, or a process that has ended"
-            ),
-            false => format!("there is no process with pid {pid}"),
+        match why_not(&self.root, pid) {
+            Some(why) => why.to_string(),
+            None => format!("pid {pid} has no memory: it is ending"),
         }
     }
 

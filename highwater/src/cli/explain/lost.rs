@@ -183,7 +183,9 @@ impl Tracked {
         let found = asked.iter().zip(&lost).filter(|(_, lost)| is_lost(lost));
         let mut addresses: Vec<u64> = found.map(|(block, _)| block.address).collect();
         addresses.sort_unstable();
-        let held = self.reader.find_unaligned(&self.snapshot, &addresses);
+        // What holds them may lie in pages that are newer than the last snapshot.
+        let snapshot = self.reader.snapshot().ok()?;
+        let held = self.reader.find_unaligned(&snapshot, &addresses);
         for (block, lost) in asked
             .iter()
             .zip(&mut lost)
@@ -215,6 +217,22 @@ impl Tracked {
             reached.filter(|_| is_in_use).map(|reached| !reached)
         };
         Some(reached.into_iter().zip(asked).map(told).collect())
+    }
+
+    /// For each range whether anything points into it, in any pass. What holds them may have moved since the last
+    /// snapshot, to pages that it does not have, or while one pass is made.
+    fn referenced_in_passes(&mut self, ranges: &[(u64, u64)]) -> Option<Vec<bool>> {
+        let mut referenced: Option<Vec<bool>> = None;
+        for _ in 0..PASSES {
+            let snapshot = self.reader.snapshot().ok()?;
+            let Some(found) = self.reader.find_referenced(&snapshot, ranges) else {
+                break;
+            };
+            let before = referenced.unwrap_or_else(|| vec![false; ranges.len()]);
+            let both = before.into_iter().zip(found);
+            referenced = Some(both.map(|(before, now)| before || now).collect());
+        }
+        referenced
     }
 
     /// By what can be reached where there was an earlier survey and both list the block, else by whether anything
@@ -251,7 +269,7 @@ impl Tracked {
             .iter()
             .map(|b| (b.address, pointed_bytes(b)))
             .collect();
-        let referenced = self.reader.find_referenced(&self.snapshot, &ranges)?;
+        let referenced = self.referenced_in_passes(&ranges)?;
         let holds = |(block, (reached, referenced)): (&Block, (Option<bool>, bool))| match reached {
             Some(reached) => reached && (referenced || is_walked(block)),
             None => referenced,

@@ -27,6 +27,7 @@ use follow::Follower;
 use heaps::Plan;
 use launch::Launched;
 use observe::proc::ProcRoot;
+use observe::proc::pid::why_not;
 
 /// Snapshots that a duration is divided into, when `--every` does not say otherwise.
 const SNAPSHOTS: u32 = 60;
@@ -209,6 +210,9 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<u8> {
     output::check(args)?;
     let interrupted = signals::flag(signals::ENDING)?;
     let root = ProcRoot::default();
+    if let Some(why) = args.pid.and_then(|pid| why_not(&root, pid)) {
+        anyhow::bail!(why);
+    }
     let mut launched = match args.pid {
         Some(_) => None,
         None => Some(Launched::start(&args.command, args.budget)?),

@@ -16,7 +16,7 @@ use sched::recording::{Closing, Facts};
 use sched::requests::parse_requests;
 use stalls::accounted::{Accounted, Source};
 use stalls::analyser::Analyser;
-use stalls::event::{StackId, Tid};
+use stalls::event::{GOROUTINES, StackId, Tid};
 use stalls::finding::{Finding, Member};
 use stalls::gain::{Doer, gains, of_one_fix};
 use stalls::naming::{NamedFinding, Names};
@@ -201,6 +201,8 @@ fn named(one: Attributed, names: &impl Names) -> requests::Slow {
             .tid
             .map_or(String::new(), |tid| match names.thread(tid) {
                 name if name.is_empty() => format!("thread {tid}"),
+                // The number of a goroutine is one of our own.
+                name if tid >= GOROUTINES => name,
                 name => format!("{name} {tid}"),
             }),
         tid: one.tid,

@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use observe::proc::ProcRoot;
+use observe::proc::pid::why_not;
+
 use super::StallsArgs;
 use super::worker::{self, Worker};
 
@@ -24,11 +27,10 @@ const GRACE: Duration = Duration::from_secs(5);
 impl Subject {
     pub fn of(args: &StallsArgs) -> Result<Subject> {
         if let Some(pid) = args.pid {
-            let there = std::path::Path::new(&format!("/proc/{pid}/task")).exists();
-            anyhow::ensure!(
-                there,
-                "there is no process {pid}: it ended, or the number is another's"
-            );
+            let root = ProcRoot::default();
+            if let Some(why) = i32::try_from(pid).map_or(None, |pid| why_not(&root, pid)) {
+                anyhow::bail!(why);
+            }
             let worker = (!args.exact).then(|| worker::find(pid)).flatten();
             return Ok(worker.map_or(Subject::Attached(pid), Subject::Worker));
         }
