@@ -5,6 +5,7 @@ use super::header::{ARMS, Header, IDS};
 pub use super::header::{Facts, Time, Wanted};
 pub use super::headings::unit_factor;
 use super::headings::{Words, seconds_of_word};
+use super::number::SAY_OF_WHAT;
 
 /// More columns than this are no table of readings.
 pub const COLUMNS_MAX: usize = 4096;
@@ -44,12 +45,10 @@ pub fn parse_header(
     let time = header.time(wanted, blanks)?;
     let value = match wanted.value.as_deref() {
         Some(given) => header.need(given, "memory", "--value-column")?,
-        None => header
-            .usual_value()
-            .ok_or_else(|| header.missing("rss", "memory", "--value-column"))?,
+        None => header.usual_value().ok_or_else(|| header.no_value())?,
     };
     if value == time.place && time.interval_s.is_none() {
-        return Err(header.missing("rss", "memory", "--value-column"));
+        return Err(header.no_value());
     }
     let (value_factor, unit_said) = value_unit(&header, value, wanted, blanks)?;
     let arm = match wanted.arm.as_deref() {
@@ -95,6 +94,13 @@ fn value_unit(
         let factor = unit_factor(unit).ok_or_else(|| unknown_unit(value, unit))?;
         return Ok((factor, true));
     }
+    if header.is_percent(value) {
+        let what = format!("{} is a percentage", header.name(value));
+        return Err(ImportError::new(1, value, what, SAY_OF_WHAT));
+    }
+    if header.is_of_psrecord(value) {
+        return Ok((1_048_576.0, true));
+    }
     if let Some(factor) = header.factor(value) {
         return Ok((factor, true));
     }
@@ -117,7 +123,7 @@ fn unknown_unit(value: usize, unit: &str) -> ImportError {
         1,
         value,
         what,
-        "use B, kB, KiB, MB, MiB, GB, GiB, TB or TiB",
+        "use B, kB, KiB, MB, MiB, GB, GiB, TB or TiB; of a percentage of 4 GiB %4GiB",
     )
 }
 
@@ -135,7 +141,7 @@ pub fn parse_wide(names: &[String], wanted: &Wanted) -> Result<Columns, ImportEr
         header.usual_value().is_some() || header.find(IDS).is_some() || header.find(ARMS).is_some();
     let odd = || places.iter().any(|at| is_other_measure(&header.words[*at]));
     if !wanted.wide && (long || told || places.len() < 2 || odd()) {
-        return Err(header.missing("rss", "memory", "--value-column"));
+        return Err(header.no_value());
     }
     if let Some(twice) = places
         .iter()

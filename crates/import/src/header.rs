@@ -2,7 +2,7 @@
 
 use super::ImportError;
 use super::headings::{Words, factor_of_word, seconds_of_word, words_of};
-use super::number::Decimal;
+use super::number::{Decimal, SAY_OF_WHAT};
 use super::time::DateOrder;
 use units::wording::{nearest, shown};
 
@@ -152,6 +152,7 @@ const VALUES: &[&str] = &[
     "mem rss",
     "res",
     "real",
+    "mem real",
     "working set",
     "working set size",
     "memory working set",
@@ -232,7 +233,37 @@ impl<'a> Header<'a> {
         ImportError::new(1, 0, what, format!("give {flag} one of them"))
     }
 
-    pub fn missing(&self, wish: &str, what: &str, flag: &str) -> ImportError {
+    pub fn name(&self, at: usize) -> &str {
+        self.names[at].trim()
+    }
+
+    /// No column is the memory; percentages of it may be there.
+    pub fn no_value(&self) -> ImportError {
+        let missing = self.missing("rss", "memory", "--value-column");
+        let is_memory = |at: &usize| {
+            let mut words = self.words[*at].words.iter();
+            self.is_percent(*at) && words.any(|word| word.starts_with("mem") || word == "ram")
+        };
+        let Some(at) = (0..self.names.len()).find(is_memory) else {
+            return missing;
+        };
+        let what = format!("{} but percentages, {}", missing.what, self.name(at));
+        let next = format!("{}, and {SAY_OF_WHAT}", missing.next);
+        ImportError {
+            what,
+            next,
+            ..missing
+        }
+    }
+
+    /// Whether a name says percentages.
+    pub fn is_percent(&self, at: usize) -> bool {
+        const PERCENTAGES: &[&str] = &["percent", "pct", "perc", "percentage", "utilization"];
+        let mut words = self.words[at].words.iter();
+        self.factor(at).is_none() && words.any(|word| PERCENTAGES.contains(&word.as_str()))
+    }
+
+    fn missing(&self, wish: &str, what: &str, flag: &str) -> ImportError {
         let near = nearest(wish, self.names.iter().map(String::as_str));
         let hint = near.map_or_else(String::new, |n| format!(" (is it {n}?)"));
         ImportError::new(
@@ -384,6 +415,13 @@ impl<'a> Header<'a> {
     pub fn is_of_sar(&self, at: usize) -> bool {
         let is_json = || self.words[at].are("memused") && self.find(&["memused percent"]).is_some();
         self.words[at].are("kbmemused") || is_json()
+    }
+
+    /// Whether it is the memory of psrecord, which calls 1024 x 1024 bytes an MB, and in its CSV nothing.
+    pub fn is_of_psrecord(&self, at: usize) -> bool {
+        let is_log = self.words[at].are("real") && self.find(&["virtual"]).is_some();
+        let is_csv = self.words[at].are("mem real") && self.find(&["mem virtual"]).is_some();
+        (is_log || is_csv) && self.find(&["elapsed time"]).is_some()
     }
 
     pub fn mark(&self) -> Option<(usize, f64)> {

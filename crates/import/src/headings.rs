@@ -9,8 +9,12 @@ pub struct Words {
     pub unit: Option<String>,
 }
 
-/// Factor to bytes of a unit as people write it.
+/// Factor to bytes of a unit as people write it; of `%4GiB`, a percentage of 4 GiB, too.
 pub fn unit_factor(unit: &str) -> Option<f64> {
+    if let Some(size) = unit.strip_prefix('%') {
+        let size = units::parse_bytes(size).ok().filter(|bytes| *bytes > 0)?;
+        return Some(size as f64 / 100.0);
+    }
     Some(match unit.to_ascii_lowercase().as_str() {
         "b" | "byte" | "bytes" => 1.0,
         "kb" => 1e3,
@@ -51,12 +55,50 @@ pub fn seconds_of_word(unit: &str) -> Option<f64> {
     })
 }
 
+/// Whether a unit as a row or a cell says it is a percentage.
+pub fn is_percent(unit: &str) -> bool {
+    matches!(unit.to_ascii_lowercase().as_str(), "%" | "percent" | "pct")
+}
+
+/// Units that stand only in brackets: elsewhere `mi` and `m` may be anything. A small m is a thousandth of a CPU.
+const BRACKETED: &[(&str, &str)] = &[
+    ("Ki", "kib"),
+    ("Mi", "mib"),
+    ("Gi", "gib"),
+    ("Ti", "tib"),
+    ("K", "kib"),
+    ("M", "mib"),
+    ("G", "gib"),
+    ("T", "tib"),
+];
+
+/// The name before brackets at the end of it, and what they hold.
+fn brackets(name: &str) -> Option<(&str, &str)> {
+    let inner = name.trim().strip_suffix([')', ']'])?;
+    let (bare, unit) = inner.rsplit_once(['(', '['])?;
+    Some((bare.trim(), unit.trim())).filter(|(bare, _)| !bare.is_empty())
+}
+
+/// What a unit that stands only in brackets is called elsewhere.
+fn spelled_out(unit: &str) -> Option<&'static str> {
+    let found = BRACKETED.iter().find(|(short, _)| *short == unit);
+    found.map(|(_, long)| *long)
+}
+
 fn is_unit(word: &str) -> bool {
     factor_of_word(word).is_some() || seconds_of_word(word).is_some()
 }
 
 /// Cuts a name. A percentage is a word of its own, so that `%MEM` is no memory.
 pub fn words_of(name: &str) -> Words {
+    let bracketed = brackets(name).and_then(|(bare, unit)| Some((bare, spelled_out(unit)?)));
+    if let Some((bare, unit)) = bracketed {
+        let words = words_of(bare);
+        return Words {
+            unit: Some(unit.to_owned()),
+            ..words
+        };
+    }
     let name = name.replace('%', " percent ");
     let mut words: Vec<String> = name
         .split(|c: char| !c.is_alphanumeric())
@@ -112,14 +154,10 @@ fn humps(part: &str) -> Vec<&str> {
 
 /// "api-1" of "api-1 (MiB)" and "api-1 [kB]".
 pub fn without_unit(name: &str) -> &str {
-    let name = name.trim();
-    let inner = name.strip_suffix([')', ']']);
-    let cut = inner.and_then(|inner| inner.rsplit_once(['(', '[']));
-    match cut {
-        Some((bare, unit)) if factor_of_word(unit.trim()).is_some() && !bare.trim().is_empty() => {
-            bare.trim()
-        }
-        _ => name,
+    let is_size = |unit: &str| factor_of_word(unit).is_some() || spelled_out(unit).is_some();
+    match brackets(name) {
+        Some((bare, unit)) if is_size(unit) => bare,
+        _ => name.trim(),
     }
 }
 
@@ -148,6 +186,12 @@ mod tests {
             ("memUsedMiB", "mem used", Some("mib")),
             ("MEMORY(bytes)", "memory", Some("bytes")),
             ("%MEM", "percent mem", None),
+            ("MemoryUsage(Mi)", "memory usage", Some("mib")),
+            ("rss(KiB)", "rss", Some("kib")),
+            ("mem[MB]", "mem", Some("mb")),
+            ("mem [G]", "mem", Some("gib")),
+            ("CpuUsage(m)", "cpu usage m", None),
+            ("mem_mi", "mem mi", None),
             ("memory.current", "memory current", None),
             ("t_ms", "t", Some("ms")),
             ("timestampMs", "timestamp", Some("ms")),
@@ -164,7 +208,12 @@ mod tests {
         }
         assert!(words_of("Memory Usage").are("memory usage"));
         assert_eq!(without_unit(" api-1 (MiB)"), "api-1");
+        assert_eq!(without_unit("api-1(Mi)"), "api-1");
         assert_eq!(without_unit("api (old)"), "api (old)");
+        assert_eq!(unit_factor("%4GiB"), Some(4.0 * 1_073_741_824.0 / 100.0));
+        for none in ["%", "%0", "%lots", "4GiB"] {
+            assert_eq!(unit_factor(none), None, "{none}");
+        }
         assert_eq!(words_of("bytes").words, Vec::<String>::new());
     }
 }

@@ -4,6 +4,7 @@
 use super::ImportError;
 use super::columns::{Columns, Wanted, is_no_time, parse_header, parse_wide};
 use super::moment::{DateOrder, Moment, is_epoch, parse_moment};
+use super::number::is_missing;
 
 /// So many lines may stand before a header: a title, a line of pidstat about the machine.
 const PREAMBLE_LINES: usize = 20;
@@ -120,28 +121,35 @@ fn above_readings(lines: &[Line], forced: Option<Form>) -> Option<Layout> {
         .filter(|line| !line.is_blank())
         .take(PREAMBLE_LINES)
         .collect();
-    filled.windows(2).find_map(|pair| {
-        let form = forced.unwrap_or(form_of(pair[1].text));
+    let forms = |pair: &[&Line]| match forced {
+        Some(form) => vec![form],
+        // A semicolon parts the fields where the numbers have decimal commas: the header has none of these.
+        None => vec![form_of(pair[0].text), form_of(pair[1].text)],
+    };
+    let named = |pair: &[&Line], form: Form| {
         let (mut names, fields) = (fields_of(pair[0].text, form), fields_of(pair[1].text, form));
-        let is_reading =
-            is_instant(fields.first()?) && fields.len() > 1 && are_numbers(&fields[1..]);
+        let is_reading = is_instant(fields.first()?)
+            && fields.len() > 1
+            && fields[1..].iter().any(|field| is_number(field));
         let is_header = names.len() == fields.len() && !is_instant(&names[0]);
         if !(is_reading && is_header) || is_no_time(&names) {
             return None;
         }
         names[0] = "time".to_owned();
         Some(at(*pair[0], form, Some(names)))
-    })
+    };
+    filled
+        .windows(2)
+        .find_map(|pair| forms(pair).into_iter().find_map(|form| named(pair, form)))
 }
 
 /// A date, or so many seconds of the epoch.
 pub fn is_instant(text: &str) -> bool {
     match text.parse::<f64>() {
         Ok(_) => is_epoch(text),
-        Err(_) => matches!(
-            parse_moment(text, Some(DateOrder::MonthFirst)),
-            Ok((Moment::At(_), _))
-        ),
+        Err(_) => [DateOrder::MonthFirst, DateOrder::DayFirst]
+            .into_iter()
+            .any(|order| matches!(parse_moment(text, Some(order)), Ok((Moment::At(_), _)))),
     }
 }
 
@@ -317,19 +325,14 @@ pub fn columns_of(
     })
 }
 
-/// Whether a row of the wide form may be these: every field but the first is empty, or begins as a number does.
+/// Whether a row of the wide form may be these: every field but the first is missing, or starts as a number does.
 fn is_numbers(fields: &[String]) -> bool {
-    fields.len() > 2 && are_numbers(&fields[1..])
+    fields.len() > 2 && fields[1..].iter().all(|field| is_number(field))
 }
 
-fn are_numbers(fields: &[String]) -> bool {
-    let number = |field: &String| {
-        let field = field.trim();
-        field.is_empty()
-            || field == "NaN"
-            || field.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c))
-    };
-    fields.iter().all(number)
+fn is_number(field: &str) -> bool {
+    let field = field.trim();
+    is_missing(field) || field.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c))
 }
 
 /// "09:05:01", "09:05:01 PM"

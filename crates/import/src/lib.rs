@@ -6,10 +6,12 @@
 //! Bytes become text (`text`), and a table where they are none yet (`foreign`). Its beginning says how it is laid out
 //! (`layout`); `records` cuts it, and `rows` makes readings of the records, with line and column for errors.
 //! `find` and `columns` say which column is what and in which unit, by the words of its header (`header`, `headings`);
-//! `number` and `time` read cells; `notes` says what had to be assumed. `meta` and `groups` read the files beside a
+//! `number` and `time` read cells; `notes` says what had to be assumed, `doubles` which column
+//! separates series that were read as one. `meta` and `groups` read the files beside a
 //! series. `prometheus` asks a store over HTTP.
 
 pub mod columns;
+mod doubles;
 mod find;
 mod foreign;
 pub mod groups;

@@ -148,6 +148,7 @@ impl Said {
                 }
                 "AM" | "am" | "PM" | "pm" | "a.m." | "p.m." => said.half_day(bare)?,
                 "Z" | "UTC" | "GMT" => said.offset = Some(Offset::UTC),
+                monotonic if is_monotonic(monotonic) => {}
                 zone if zone.starts_with(['+', '-']) => said.offset = Some(offset_of(zone)?),
                 date if date.contains(['/', '.', '-']) => said.date = Some(numbered(date)?),
                 other => loose.push(other),
@@ -205,6 +206,12 @@ impl Said {
         };
         ((1.0..=12.0).contains(&hour)).then(|| self.of_day = Some(s + 3600.0 * shift))
     }
+}
+
+/// "m=+0.113": Go prints the reading of its monotonic clock behind a time.
+fn is_monotonic(word: &str) -> bool {
+    let number = word.strip_prefix("m=");
+    number.is_some_and(|number| number.starts_with(['+', '-']) && number.parse::<f64>().is_ok())
 }
 
 /// "26/Dec/2025:14:00:00 +0000"

@@ -2,12 +2,18 @@
 
 use csv::StringRecord;
 
+use super::ImportError;
 use super::columns::Columns;
-use super::number::own_unit;
+use super::headings::is_percent;
+use super::number::{SAY_OF_WHAT, own_unit};
 use super::time::{Moment, parse_moment};
 
 /// Names of columns that a note lists.
 const SHOWN: usize = 4;
+/// No process is smaller than a page.
+const PAGE_BYTES: f64 = 4096.0;
+/// Seconds of the epoch, 1989 to 2103: as milliseconds they lie in January and February of 1970.
+const EPOCH_S: std::ops::Range<f64> = 6e8..4.2e9;
 
 /// What the first rows were seen to hold.
 #[derive(Debug, Default)]
@@ -16,14 +22,28 @@ pub struct Seen {
     units: bool,
     letter: Option<String>,
     of_day: bool,
+    /// The largest number without a unit, and whether any has a fraction.
+    largest: f64,
+    has_fraction: bool,
+    /// The first time, where it is an epoch in seconds in a column that says a finer unit.
+    coarse: Option<String>,
+    /// Rows by what their own column of units says.
+    percentages: usize,
+    other_units: usize,
     /// Columns of text that nothing reads.
     texts: Vec<usize>,
 }
 
 impl Seen {
-    pub fn cell(&mut self, text: &str) {
+    /// `number` is what the cell is read as; `None`: it cannot be read yet.
+    pub fn cell(&mut self, text: &str, number: Option<f64>) {
         match own_unit(text) {
-            None => self.bare |= text.parse::<f64>().is_ok_and(|n| n != 0.0),
+            None => {
+                self.bare |= text.parse::<f64>().is_ok_and(|n| n != 0.0);
+                let number = number.unwrap_or(f64::INFINITY);
+                self.largest = self.largest.max(number.abs());
+                self.has_fraction |= number.fract().abs() > 0.0;
+            }
             Some(unit) => {
                 self.units = true;
                 if unit.len() == 1 && !unit.eq_ignore_ascii_case("b") {
@@ -33,9 +53,54 @@ impl Seen {
         }
     }
 
+    pub fn unit(&mut self, text: &str) {
+        match text {
+            "" => {}
+            share if is_percent(share) => self.percentages += 1,
+            _ => self.other_units += 1,
+        }
+    }
+
+    /// What cannot be bytes, though nothing says what it is.
+    ///
+    /// # Errors
+    /// All rows are percentages, or parts of a byte.
+    pub fn refused(
+        &self,
+        header: &[String],
+        columns: &Columns,
+        is_percent: bool,
+    ) -> Result<(), ImportError> {
+        // Of a wide table the first process.
+        let place = columns.wide.first().map_or(columns.value, |wide| wide.0);
+        let name = header.get(place).map_or("", String::as_str);
+        if self.percentages > 0 && self.other_units == 0 && !is_percent {
+            let what = format!("the readings of {name} are percentages");
+            return Err(ImportError::new(1, place, what, SAY_OF_WHAT));
+        }
+        let is_unknown = columns.unit.is_none() && !columns.unit_said && !self.units;
+        if is_unknown && self.has_fraction && self.largest * columns.value_factor < PAGE_BYTES {
+            let what = format!(
+                "{name} has no unit, and its numbers, below {PAGE_BYTES} and with fractions, are no bytes"
+            );
+            let next =
+                format!("say the unit, as --unit MiB; if they are percentages {SAY_OF_WHAT}");
+            return Err(ImportError::new(1, place, what, next));
+        }
+        Ok(())
+    }
+
     pub fn time(&mut self, text: &str, has_date: bool) {
         let is_clock = || matches!(parse_moment(text, None), Ok((Moment::OfDay(_), _)));
         self.of_day |= !has_date && !self.of_day && text.contains(':') && is_clock();
+    }
+
+    /// The first time, of a column whose name says `factor` seconds: what has passed starts at a small number.
+    pub fn first_time(&mut self, text: &str, factor: f64) {
+        let is_epoch = || text.parse().is_ok_and(|number| EPOCH_S.contains(&number));
+        if factor < 1.0 && is_epoch() {
+            self.coarse = Some(text.to_owned());
+        }
     }
 
     pub fn others(&mut self, record: &StringRecord, columns: &Columns) {
@@ -109,6 +174,7 @@ pub fn of(seen: &Seen, header: &[String], columns: &Columns) -> Vec<String> {
             "{letter} is read as {whole}iB, as ps, top and systemd mean it"
         ));
     }
+    notes.extend(coarse(seen, name(columns.time.place)));
     if seen.of_day {
         notes.push(
             "times of day without a date: a day is counted at each midnight, and a gap of more than a day is not seen"
@@ -123,4 +189,12 @@ pub fn of(seen: &Seen, header: &[String], columns: &Columns) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// Epoch seconds in a column whose name says a finer unit.
+fn coarse(seen: &Seen, name: &str) -> Option<String> {
+    let text = seen.coarse.as_ref()?;
+    Some(format!(
+        "{text} is a time in 1970, in the unit that {name} says; if it is seconds, rename the column"
+    ))
 }

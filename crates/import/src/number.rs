@@ -26,6 +26,8 @@ pub struct Numbers {
     pub comma_parts_thousands: bool,
     /// Whether the name of the column, or a flag, says the unit.
     pub unit_said: bool,
+    /// The unit is a percentage of a size, as `%4GiB`: a percent sign may stand behind a number.
+    pub is_percent: bool,
     /// Whether the numbers seen so far had units behind them.
     pub(super) has_units: Option<bool>,
 }
@@ -33,7 +35,15 @@ pub struct Numbers {
 const MISSING: &[&str] = &[
     "", "-", "--", "n/a", "na", "null", "nil", "none", "#n/a", "nan", "?",
 ];
+
+/// Whether a cell says that there is no reading.
+pub fn is_missing(text: &str) -> bool {
+    MISSING.iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
 const WRITE_A_NUMBER: &str = "write a number, or leave a missing reading empty";
+/// What to do with percentages.
+pub const SAY_OF_WHAT: &str = "say of how much memory: of 4 GiB with --unit %4GiB";
 const SAY_DECIMAL: &str = "say which with --decimal . or --decimal ,";
 
 /// Letters that stand alone for a power of 1024, as top, ps, smem and systemd write them; and those of Kubernetes.
@@ -57,11 +67,16 @@ impl Numbers {
             self.agree_on_units(text, number, false)?;
             return Ok(number * factor);
         }
-        if MISSING.contains(&text.to_ascii_lowercase().as_str()) {
+        if is_missing(text) {
             return Ok(f64::NAN);
         }
         // `docker stats` writes what is used before what is allowed.
         let used = text.split_once(" / ").map_or(text, |(used, _)| used);
+        let used = match used.strip_suffix('%') {
+            Some(percents) if self.is_percent => percents,
+            Some(_) => return Err(no_bytes(text)),
+            None => used,
+        };
         let (digits, unit) = split_unit(used);
         let number = self.written(digits, text)?;
         match unit_of(unit) {
@@ -158,6 +173,14 @@ fn no_number(cell: &str) -> NoNumber {
     NoNumber {
         what: format!("{shown:?} is no number"),
         next: WRITE_A_NUMBER,
+    }
+}
+
+fn no_bytes(cell: &str) -> NoNumber {
+    let shown = units::wording::shown(cell, 60);
+    NoNumber {
+        what: format!("{shown:?} is a percentage and no number of bytes"),
+        next: SAY_OF_WHAT,
     }
 }
 

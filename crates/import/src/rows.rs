@@ -6,10 +6,11 @@ use std::io::Read;
 use csv::StringRecord;
 
 use super::columns::{Columns, Wanted};
+use super::doubles::Doubles;
 use super::find::columns;
-use super::headings::{factor_of_word, without_unit};
+use super::headings::{factor_of_word, is_percent, without_unit};
 use super::layout::{Form, Layout, is_clock, parse_layout};
-use super::number::{NoNumber, Numbers};
+use super::number::{NoNumber, Numbers, is_missing};
 use super::records::{Records, fit_words, free_column};
 use super::text::{self, Text};
 use super::time::{NoTime, Times};
@@ -38,22 +39,22 @@ pub struct Rows<'a> {
     numbers: Numbers,
     beside: Numbers,
     times: Times,
+    /// Of a table in which no column names a process.
+    doubles: Option<Doubles>,
     notes: Vec<String>,
 }
 
 impl<'a> Rows<'a> {
     /// Reads the header.
     pub fn open(input: impl Read + 'a, wanted: &Wanted) -> Result<Rows<'a>, ImportError> {
-        let text = foreign::table_of(text::open(input)?, wanted)?;
+        let mut text = foreign::table_of(text::open(input)?, wanted)?;
+        let note = text.note.take();
         let (is_cut, lines_added) = (text.is_cut(), text.lines_added);
         let head = String::from_utf8_lossy(whole_lines(&text.head, is_cut)).into_owned();
         let layout = parse_layout(&head, wanted, is_cut)?;
         let mut rows = Rows::of_layout(text, &head, layout, wanted)?;
         rows.lines_added = lines_added;
-        if lines_added > 0 {
-            let note = "there is no header: read as a time and the memory".to_owned();
-            rows.notes.insert(0, note);
-        }
+        rows.notes.splice(0..0, note);
         Ok(rows)
     }
 
@@ -82,6 +83,10 @@ impl<'a> Rows<'a> {
             comma_parts_thousands: form == Form::Separated(b','),
             // ps and top print KiB where they print no unit, and a letter behind what is large.
             unit_said: columns.unit_said || columns.value_factor == 1024.0,
+            is_percent: wanted
+                .unit
+                .as_ref()
+                .is_some_and(|unit| unit.starts_with('%')),
             ..Numbers::default()
         };
         let times = Times {
@@ -103,15 +108,18 @@ impl<'a> Rows<'a> {
             lines_added: 0,
             counted: HashMap::new(),
             lines_read: 0,
+            doubles: None,
             beside: Numbers {
                 unit_said: true,
+                is_percent: false,
                 ..numbers.clone()
             },
             numbers,
             times,
             notes: Vec::new(),
         };
-        rows.read_ahead(ahead, before);
+        rows.read_ahead(ahead, before)?;
+        rows.doubles = Doubles::of(&rows.columns, rows.header.len(), before + 1);
         Ok(rows)
     }
 
@@ -137,13 +145,14 @@ impl<'a> Rows<'a> {
             if self.next_wide < self.columns.wide.len() {
                 let (place, factor) = self.columns.wide[self.next_wide];
                 self.next_wide += 1;
-                if self.record.get(place).is_some_and(|text| !text.is_empty()) {
+                if self.record.get(place).is_some_and(|text| !is_missing(text)) {
                     return self.wide_row(place, factor, row).map(|()| true);
                 }
                 continue;
             }
             let Some(line) = self.records.next(&mut self.record)? else {
-                return Ok(false);
+                let doubles = self.doubles.as_ref();
+                return doubles.map_or(Ok(false), |seen| seen.check(&self.header).map(|()| false));
             };
             self.line = line.saturating_sub(self.lines_added);
             if !self.is_reading() {
@@ -151,7 +160,11 @@ impl<'a> Rows<'a> {
             }
             self.check_length()?;
             if self.columns.wide.is_empty() {
-                return self.long_row(row).map(|()| true);
+                self.long_row(row)?;
+                if let Some(doubles) = &mut self.doubles {
+                    doubles.take(row.t_s, row.rss_bytes, &self.record);
+                }
+                return Ok(true);
             }
             self.next_wide = 0;
             self.lines_read += 1;
@@ -228,7 +241,8 @@ impl<'a> Rows<'a> {
             .unit
             .and_then(|at| self.record.get(at))
             .unwrap_or("");
-        let own = factor_of_word(unit);
+        let is_share = self.numbers.is_percent && is_percent(unit);
+        let own = factor_of_word(unit).or(is_share.then_some(self.columns.value_factor));
         // Of a file of several measures: percents, counts.
         let is_other = own.is_none() && !unit.is_empty() && !unit.eq_ignore_ascii_case("none");
         let number = self.number(self.columns.value, own.unwrap_or(self.columns.value_factor))?;
@@ -315,15 +329,15 @@ impl<'a> Rows<'a> {
     }
 
     /// What the first rows prove about the decimal sign and the order of dates, and what is worth a note.
-    fn read_ahead(&mut self, ahead: Vec<u8>, before: u64) {
+    fn read_ahead(&mut self, ahead: Vec<u8>, before: u64) -> Result<(), ImportError> {
         let empty: Box<dyn Read> = Box::new(std::io::empty());
         let mut records = Records::new(std::io::Cursor::new(ahead).chain(empty), self.form, before);
         if records.header().is_err() {
-            return;
+            return Ok(());
         }
         let mut seen = notes::Seen::default();
         let mut record = StringRecord::new();
-        for _ in 0..AHEAD_ROWS {
+        for at in 0..AHEAD_ROWS {
             if !matches!(records.next(&mut record), Ok(Some(_))) {
                 break;
             }
@@ -339,7 +353,7 @@ impl<'a> Rows<'a> {
             let long = self.columns.wide.is_empty().then_some(self.columns.value);
             for text in values.chain(long).filter_map(|place| record.get(place)) {
                 self.numbers.learn(text);
-                seen.cell(text);
+                seen.cell(text, self.numbers.clone().read(text, 1.0).ok());
             }
             let time = record.get(self.columns.time.place).unwrap_or("");
             let date = self
@@ -351,11 +365,22 @@ impl<'a> Rows<'a> {
             if self.columns.time.interval_s.is_none() {
                 self.times.learn(if date.is_empty() { time } else { date });
                 seen.time(time, !date.is_empty());
+                if at == 0 {
+                    seen.first_time(time, self.columns.time.factor);
+                }
             }
+            let unit = self.columns.unit.and_then(|place| record.get(place));
+            seen.unit(unit.unwrap_or(""));
             seen.others(&record, &self.columns);
         }
         self.beside.decimal = self.numbers.decimal;
         self.notes = notes::of(&seen, &self.header, &self.columns);
+        let is_percent = self.numbers.is_percent;
+        seen.refused(&self.header, &self.columns, is_percent)
+            .map_err(|mut error| {
+                error.line += before;
+                error
+            })
     }
 }
 

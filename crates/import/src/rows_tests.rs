@@ -182,7 +182,14 @@ fn tables_of_tools() {
         \x20      0.000        0.000       20.500      100.100\n\
         \x20      1.250        3.000       21.500      100.100\n";
     let rows = told(record.as_bytes(), &Wanted::default()).unwrap();
-    assert_eq!(rows[1], ("series".to_owned(), 1.25, 21.5e6));
+    // It divides by 1024 x 1024.
+    let second = [("series".to_owned(), 1.25, 21.5 * 1024.0 * KIB)];
+    assert_eq!(rows[1..], second);
+    let csv = "elapsed_time,nproc,cpu,mem_real,mem_virtual\n0.0,1,0.0,20.5,100.1\n1.25,1,3.0,21.5,100.1\n";
+    assert_eq!(
+        told(csv.as_bytes(), &Wanted::default()).unwrap()[1..],
+        second
+    );
 }
 
 #[test]
@@ -292,4 +299,99 @@ fn facts_beside_a_reading() {
         (Some(3.0 * KIB), Some(95.5))
     );
     assert_eq!(row.allocator, "jemalloc");
+}
+
+/// As Grafana exports them: a series that starts later has no readings in the first rows.
+#[test]
+fn missing_cells_of_a_wide_table_are_no_readings() {
+    for missing in ["", "null", "NaN", "N/A", "-"] {
+        let table = format!(
+            "Time,Pod 1,Pod 2\n1766757600,{missing},102400000\n1766757660,5120000,{missing}\n"
+        );
+        let rows = told(table.as_bytes(), &Wanted::default())
+            .unwrap_or_else(|error| panic!("{missing}: {error}"));
+        let expected = [
+            ("Pod 2".to_owned(), THEN, 100_000.0 * KIB),
+            ("Pod 1".to_owned(), THEN + 60.0, 5_000.0 * KIB),
+        ];
+        assert_eq!(rows, expected, "{missing}");
+    }
+}
+
+#[test]
+fn the_first_column_is_the_time_whatever_stands_between_the_fields() {
+    let expected = [
+        ("series".to_owned(), THEN, 100.5e6),
+        ("series".to_owned(), THEN + 60.0, 100.125e6),
+    ];
+    for (first, second) in [
+        ("2025-12-26 14:00:00", "2025-12-26 14:01:00"),
+        ("26.12.2025 14:00:00", "26.12.2025 14:01:00"),
+        ("26/12/2025 14:00:00", "26/12/2025 14:01:00"),
+    ] {
+        let points = format!("Zeit|Speicher (MB)\n{first}|100.5\n{second}|100.125\n");
+        let commas = points.replace('|', ";").replace("100.", "100,");
+        for table in [
+            points.replace('|', ","),
+            points.replace('|', "\t"),
+            points,
+            commas,
+        ] {
+            let rows = told(table.as_bytes(), &Wanted::default());
+            assert_eq!(rows.as_deref(), Ok(&expected[..]), "{table}");
+        }
+    }
+    let hosts =
+        "when;host;Speicher (MB)\n2025-12-26 14:00:00;a;100,5\n2025-12-26 14:01:00;b;100,125\n";
+    let rows = told(hosts.as_bytes(), &Wanted::default()).unwrap();
+    assert_eq!(rows[0], ("a".to_owned(), THEN, 100.5e6));
+}
+
+#[test]
+fn percentages_are_read_of_a_size_that_is_given() {
+    let of = |value: Option<&str>| Wanted {
+        unit: Some("%4GiB".to_owned()),
+        value: value.map(str::to_owned),
+        ..Wanted::default()
+    };
+    let expected = 0.25 * 4.0 * 1_048_576.0 * KIB;
+    let unit = "time,value,unit\n0,25.0,Percent\n60,25.0,Percent\n";
+    for (table, wanted) in [
+        (
+            "time,mem_percent\n0,25.0\n60,25.0\n",
+            of(Some("mem_percent")),
+        ),
+        ("time,%MEM\n0,25.0%\n60,25.0\n", of(Some("%MEM"))),
+        ("time,memory_used\n0,25.0\n60,25.5\n", of(None)),
+        ("time,a,b\n0,25.0,1.5\n60,25,1.5\n", of(None)),
+        (unit, of(None)),
+    ] {
+        let rows = told(table.as_bytes(), &wanted).unwrap_or_else(|e| panic!("{table}: {e}"));
+        assert_eq!(rows[0].2, expected, "{table}");
+        let bare = Wanted {
+            unit: None,
+            ..wanted
+        };
+        let error = told(table.as_bytes(), &bare).expect_err(table);
+        assert!(error.next.contains("--unit %4GiB"), "{table}: {error}");
+    }
+    // Thousands of bytes, with a comma.
+    let table = b"time,rss\n0,\"100,464\"\n";
+    assert_eq!(told(table, &Wanted::default()).unwrap()[0].2, 100_464.0);
+    let unnamed = told(b"time,mem_percent\n0,25.0\n", &Wanted::default()).unwrap_err();
+    assert!(unnamed.to_string().contains("--unit %4GiB"), "{unnamed}");
+}
+
+#[test]
+fn seconds_under_a_finer_unit_are_noted() {
+    let notes = |table: &str| {
+        let rows = Rows::open(table.as_bytes(), &Wanted::default());
+        rows.unwrap().notes().join("; ")
+    };
+    assert!(
+        notes("Time [ms],rss_kib\n1766757600,1\n")
+            .contains("a time in 1970, in the unit that Time [ms] says")
+    );
+    assert_eq!(notes("Time [ms],rss_kib\n1766757600000,1\n"), "");
+    assert_eq!(notes("t_us,rss_kib\n0,1\n1766757600,1\n"), "");
 }

@@ -20,6 +20,8 @@ pub struct Text<'a> {
     rest: Box<dyn Read + 'a>,
     /// Lines that the input does not have: a header that was added.
     pub lines_added: u64,
+    /// How a text without a header was understood.
+    pub note: Option<String>,
 }
 
 impl<'a> Text<'a> {
@@ -29,6 +31,7 @@ impl<'a> Text<'a> {
             head,
             rest,
             lines_added: 0,
+            note: None,
         }
     }
 

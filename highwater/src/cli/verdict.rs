@@ -142,7 +142,7 @@ pub struct ColumnArgs {
     /// From one reading of a series to the next, where no column has times, such as `10s`
     #[arg(long, value_name = "TIME", value_parser = interval_of)]
     pub interval: Option<Duration>,
-    /// Unit of the values: B, kB, KiB, MB, MiB, GB, GiB [default: from the column's name or the cell]
+    /// Unit of the values: B, kB, KiB, MB, MiB, GB, GiB; %4GiB is percent of 4 GiB [default: from the name or cell]
     #[arg(long, value_parser = unit_of)]
     pub unit: Option<String>,
     /// Decimal sign, `.` or `,`, where the numbers do not show it
@@ -174,7 +174,9 @@ fn interval_of(text: &str) -> Result<Duration, String> {
 fn unit_of(text: &str) -> Result<String, String> {
     match unit_factor(text) {
         Some(_) => Ok(text.to_owned()),
-        None => Err("write B, kB, KiB, MB, MiB, GB, GiB, TB or TiB".to_owned()),
+        None => Err(
+            "write B, kB, KiB, MB, MiB, GB, GiB, TB or TiB, or %4GiB: percent of 4 GiB".to_owned(),
+        ),
     }
 }
 

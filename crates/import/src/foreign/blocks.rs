@@ -56,6 +56,7 @@ pub fn recognized(head: &str, wanted: &Wanted) -> Option<Translation> {
     };
     Some(Translation {
         header: None,
+        note: None,
         each: Box::new(move |line| blocks.line(line)),
     })
 }
@@ -95,7 +96,7 @@ fn is_parted_by_columns(header: &str, below: &str) -> bool {
 }
 
 /// The instant that a line says, which says nothing else; or the first line of top's tables.
-fn time_of(line: &str) -> Option<&str> {
+pub(super) fn time_of(line: &str) -> Option<&str> {
     let line = line.trim();
     let line = match line.strip_prefix("top - ") {
         Some(rest) => rest.split_once(" up ")?.0,

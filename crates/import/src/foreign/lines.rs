@@ -10,7 +10,9 @@ pub type Each = Box<dyn FnMut(&str) -> String>;
 /// How a text becomes a table.
 pub struct Translation {
     /// A header that the text does not have.
-    pub header: Option<&'static str>,
+    pub header: Option<String>,
+    /// How the text was understood.
+    pub note: Option<String>,
     pub each: Each,
 }
 

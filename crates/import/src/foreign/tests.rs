@@ -5,9 +5,9 @@ use crate::columns::Wanted;
 use crate::rows::Rows;
 
 /// Series, seconds, bytes.
-type Readings = Vec<(String, f64, f64)>;
+pub(super) type Readings = Vec<(String, f64, f64)>;
 
-fn read_with(text: &str, wanted: &Wanted) -> Result<Readings, ImportError> {
+pub(super) fn read_with(text: &str, wanted: &Wanted) -> Result<Readings, ImportError> {
     let mut rows = Rows::open(text.as_bytes(), wanted)?;
     let mut all = Vec::new();
     while let Some(row) = rows.next_row()? {
@@ -16,11 +16,11 @@ fn read_with(text: &str, wanted: &Wanted) -> Result<Readings, ImportError> {
     Ok(all)
 }
 
-fn read(text: &str) -> Readings {
+pub(super) fn read(text: &str) -> Readings {
     read_with(text, &Wanted::default()).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-fn of(all: &[(&str, f64, f64)]) -> Readings {
+pub(super) fn of(all: &[(&str, f64, f64)]) -> Readings {
     let owned = |&(id, t_s, bytes): &(&str, f64, f64)| (id.to_owned(), t_s, bytes);
     all.iter().map(owned).collect()
 }
@@ -312,7 +312,11 @@ fn other_measures_are_not_taken_for_memory() {
     let percents = r#"{"Label": "CPUUtilization", "Datapoints": [
         {"Timestamp": "2023-11-14T22:13:20Z", "Average": 45.2, "Unit": "Percent"},
         {"Timestamp": "2023-11-14T22:14:20Z", "Average": 45.3, "Unit": "Percent"}]}"#;
-    assert!(read(percents).iter().all(|(_, _, bytes)| bytes.is_nan()));
+    let error = read_with(percents, &Wanted::default()).unwrap_err();
+    assert!(error.next.contains("--unit %4GiB"), "{error}");
+    let mixed = "time,metric,value,unit\n0,mem,4096,Bytes\n0,cpu,45.2,Percent\n";
+    let mixed = read(mixed);
+    assert!(mixed[0].2 == 4096.0 && mixed[1].2.is_nan(), "{mixed:?}");
 }
 
 #[test]

@@ -34,7 +34,8 @@ pub fn recognized(head: &str, wanted: &Wanted) -> Option<Translation> {
         return None;
     }
     Some(Translation {
-        header: Some("time,memory"),
+        header: Some("time,memory".to_owned()),
+        note: Some("there is no header: read as a time and the memory".to_owned()),
         each: Box::new(move |line| match reading(line, form) {
             Some((time, value)) => csv_line([time.as_str(), value.as_str()]),
             // With as many fields as it has: it is refused for them.
