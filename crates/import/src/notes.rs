@@ -12,6 +12,7 @@ use super::time::{Moment, parse_moment};
 const SHOWN: usize = 4;
 /// No process is smaller than a page.
 const PAGE_BYTES: f64 = 4096.0;
+const MIB: f64 = 1_048_576.0;
 /// Seconds of the epoch, 1989 to 2103: as milliseconds they lie in January and February of 1970.
 const EPOCH_S: std::ops::Range<f64> = 6e8..4.2e9;
 
@@ -61,33 +62,36 @@ impl Seen {
         }
     }
 
-    /// What cannot be bytes, though nothing says what it is.
-    ///
     /// # Errors
-    /// All rows are percentages, or parts of a byte.
+    /// All rows are percentages.
     pub fn refused(
         &self,
         header: &[String],
         columns: &Columns,
         is_percent: bool,
     ) -> Result<(), ImportError> {
+        if self.percentages == 0 || self.other_units > 0 || is_percent {
+            return Ok(());
+        }
         // Of a wide table the first process.
         let place = columns.wide.first().map_or(columns.value, |wide| wide.0);
         let name = header.get(place).map_or("", String::as_str);
-        if self.percentages > 0 && self.other_units == 0 && !is_percent {
-            let what = format!("the readings of {name} are percentages");
-            return Err(ImportError::new(1, place, what, SAY_OF_WHAT));
-        }
+        let what = format!("the readings of {name} are percentages");
+        Err(ImportError::new(1, place, what, SAY_OF_WHAT))
+    }
+
+    /// Numbers that cannot be bytes, where nothing says what they are, are mebibytes: no process is so small.
+    pub fn set_unit(&self, columns: &mut Columns) {
+        let factor = columns
+            .wide
+            .first()
+            .map_or(columns.value_factor, |wide| wide.1);
         let is_unknown = columns.unit.is_none() && !columns.unit_said && !self.units;
-        if is_unknown && self.has_fraction && self.largest * columns.value_factor < PAGE_BYTES {
-            let what = format!(
-                "{name} has no unit, and its numbers, below {PAGE_BYTES} and with fractions, are no bytes"
-            );
-            let next =
-                format!("say the unit, as --unit MiB; if they are percentages {SAY_OF_WHAT}");
-            return Err(ImportError::new(1, place, what, next));
+        let is_small = self.has_fraction && self.largest < PAGE_BYTES;
+        if is_unknown && is_small && factor == 1.0 {
+            columns.value_factor = MIB;
+            columns.wide.iter_mut().for_each(|wide| wide.1 = MIB);
         }
-        Ok(())
     }
 
     pub fn time(&mut self, text: &str, has_date: bool) {
@@ -154,10 +158,10 @@ pub fn of(seen: &Seen, header: &[String], columns: &Columns) -> Vec<String> {
         ));
     }
     if !columns.unit_said && columns.unit.is_none() && seen.bare && !seen.units {
-        let unit = if columns.value_factor == 1024.0 {
-            "KiB, as ps prints it"
-        } else {
-            "bytes"
+        let unit = match columns.value_factor {
+            1024.0 => "KiB, as ps prints it",
+            MIB => "MiB, for so few bytes are no process",
+            _ => "bytes",
         };
         let what = if columns.wide.is_empty() {
             format!("the column {} says", name(columns.value))

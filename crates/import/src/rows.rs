@@ -374,6 +374,7 @@ impl<'a> Rows<'a> {
             seen.others(&record, &self.columns);
         }
         self.beside.decimal = self.numbers.decimal;
+        seen.set_unit(&mut self.columns);
         self.notes = notes::of(&seen, &self.header, &self.columns);
         let is_percent = self.numbers.is_percent;
         seen.refused(&self.header, &self.columns, is_percent)

@@ -362,8 +362,6 @@ fn percentages_are_read_of_a_size_that_is_given() {
             of(Some("mem_percent")),
         ),
         ("time,%MEM\n0,25.0%\n60,25.0\n", of(Some("%MEM"))),
-        ("time,memory_used\n0,25.0\n60,25.5\n", of(None)),
-        ("time,a,b\n0,25.0,1.5\n60,25,1.5\n", of(None)),
         (unit, of(None)),
     ] {
         let rows = told(table.as_bytes(), &wanted).unwrap_or_else(|e| panic!("{table}: {e}"));
@@ -374,6 +372,14 @@ fn percentages_are_read_of_a_size_that_is_given() {
         };
         let error = told(table.as_bytes(), &bare).expect_err(table);
         assert!(error.next.contains("--unit %4GiB"), "{table}: {error}");
+    }
+    // Of a few bytes no process is.
+    for table in [
+        "time,memory_used\n0,25.0\n60,25.5\n",
+        "time,a,b\n0,25.0,1.5\n60,25,1.5\n",
+    ] {
+        let rows = told(table.as_bytes(), &Wanted::default()).unwrap();
+        assert_eq!(rows[0].2, 25.0 * 1_048_576.0, "{table}");
     }
     // Thousands of bytes, with a comma.
     let table = b"time,rss\n0,\"100,464\"\n";

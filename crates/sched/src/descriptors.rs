@@ -55,6 +55,8 @@ pub struct Descriptor {
 pub enum Watched {
     /// Clients are among it.
     Clients,
+    /// The connection of one client, and perhaps words of the program's own: who waits so has no other client.
+    OneClient,
     /// No peer, or something of which it is not known who ends the wait: a timer, a connection that is just being made.
     Unknown,
     Peers(Peers),
@@ -74,7 +76,7 @@ impl Watched {
     pub fn peers(self) -> Option<Peers> {
         match self {
             Watched::Peers(peers) => Some(peers),
-            Watched::Clients | Watched::Unknown => None,
+            Watched::Clients | Watched::OneClient | Watched::Unknown => None,
         }
     }
 }
@@ -112,11 +114,16 @@ impl Descriptors {
     /// What several descriptors are together.
     pub fn watched(&mut self, fds: &[i32]) -> Watched {
         let mut names = Vec::new();
-        let (mut alone, mut known) = (true, true);
+        let (mut alone, mut known, mut has_client) = (true, true, false);
         for fd in fds {
-            let Descriptor { kind, name, .. } = self.describe(*fd);
+            let Descriptor {
+                kind,
+                name,
+                one_client,
+            } = self.describe(*fd);
             match kind {
                 Kind::Outbound => names.push(name),
+                Kind::Inbound if one_client && !has_client => has_client = true,
                 Kind::Inbound => return Watched::Clients,
                 Kind::Between if self.may_have_called(*fd, &name) => return Watched::Clients,
                 Kind::Between if self.is_own(&name) && !name.starts_with('/') => alone = false,
@@ -124,6 +131,9 @@ impl Descriptors {
                     known = false;
                 }
             }
+        }
+        if has_client {
+            return Watched::OneClient;
         }
         let Some(first) = names.first().cloned().filter(|_| known) else {
             return Watched::Unknown;
@@ -172,11 +182,11 @@ impl Descriptors {
     }
 
     /// An epoll's peers, where clients are not, and never were, among what it waits for.
-    pub fn peers_of_epoll(&mut self, epoll: i32) -> Option<Peers> {
+    pub fn of_epoll(&mut self, epoll: i32) -> Watched {
         if let Some((when, known)) = self.epolls.get(&epoll)
             && (*known == Watched::Clients || when.elapsed() < BELIEVED_OF_EPOLLS)
         {
-            return known.clone().peers();
+            return known.clone();
         }
         let fds = watched_by(self.pid, epoll);
         let watched = fds.map_or(Watched::Clients, |fds| self.watched(&fds));
@@ -184,7 +194,7 @@ impl Descriptors {
             self.epolls.clear();
         }
         self.epolls.insert(epoll, (Instant::now(), watched.clone()));
-        watched.peers()
+        watched
     }
 
     pub fn describe(&mut self, fd: i32) -> Descriptor {
@@ -353,95 +363,4 @@ fn inode_of(target: &str) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::net::{TcpListener, TcpStream};
-    use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-
-    use rustix::event::{EventfdFlags, epoll, eventfd};
-
-    use super::*;
-
-    #[test]
-    fn files_of_servers_are_not_asked_about() {
-        assert_eq!(
-            mount_of("pos:\t0\nflags:\t0100001\nmnt_id:\t35\nino:\t7\n"),
-            Some(35)
-        );
-        assert_eq!(mount_of("pos:\t0\n"), None);
-        let mounts = "27 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw\n\
-            35 27 0:41 / /mnt/shared rw,relatime shared:20 - nfs4 10.0.0.2:/ rw\n\
-            36 27 0:42 / /mnt/box rw - fuse.sshfs box: rw\n";
-        assert!(is_local(mounts, 27));
-        for other in [35, 36, 2, 7] {
-            assert!(!is_local(mounts, other), "{other}");
-        }
-    }
-
-    fn watch(by: impl AsFd, fd: impl AsFd) {
-        let data = epoll::EventData::new_u64(7);
-        epoll::add(by, fd, data, epoll::EventFlags::IN).unwrap();
-    }
-
-    /// As the runtime of an HTTP client has it, and as a server that calls others has it.
-    #[test]
-    fn an_epoll_has_peers_alone_or_clients_too() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let called = TcpStream::connect(address).unwrap();
-        let of_client = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
-        let of_server = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
-        let word = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
-        let asked = |by: &OwnedFd| {
-            let mut descriptors = Descriptors::of(std::process::id());
-            let peers = descriptors.peers_of_epoll(by.as_raw_fd());
-            peers.map(|peers| (peers.first, peers.count))
-        };
-        watch(&of_client, &word);
-        assert_eq!(asked(&of_client), None, "no peer yet");
-        watch(&of_client, &called);
-        assert_eq!(asked(&of_client), Some((address.to_string(), 1)));
-        let other = TcpListener::bind("127.0.0.1:0").unwrap();
-        let second = TcpStream::connect(other.local_addr().unwrap()).unwrap();
-        watch(&of_client, &second);
-        assert_eq!(asked(&of_client).map(|(_, count)| count), Some(2));
-        watch(&of_server, &called);
-        watch(&of_server, &listener);
-        assert_eq!(asked(&of_server), None);
-        assert_eq!(asked(&word), None, "no epoll");
-    }
-
-    /// A connection that is just being made, a timer: who it is shows later, and is not taken for a client for good.
-    #[test]
-    fn what_is_not_known_yet_is_asked_again_and_a_client_is_not() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let called = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
-        let other = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
-        let mut descriptors = Descriptors::of(std::process::id());
-        watch(&epoll, &called);
-        watch(&epoll, &other);
-        assert_eq!(descriptors.peers_of_epoll(epoll.as_raw_fd()), None);
-        epoll::delete(&epoll, &other).unwrap();
-        std::thread::sleep(BELIEVED_OF_EPOLLS);
-        assert!(descriptors.peers_of_epoll(epoll.as_raw_fd()).is_some());
-        watch(&epoll, &listener);
-        std::thread::sleep(BELIEVED_OF_EPOLLS);
-        assert_eq!(descriptors.peers_of_epoll(epoll.as_raw_fd()), None);
-        epoll::delete(&epoll, &listener).unwrap();
-        std::thread::sleep(BELIEVED_OF_EPOLLS);
-        assert_eq!(
-            descriptors.peers_of_epoll(epoll.as_raw_fd()),
-            None,
-            "a server's"
-        );
-    }
-
-    #[test]
-    fn what_an_epoll_watches_is_read_of_its_lines() {
-        // Linux 6.18.
-        let text = "pos:\t0\nflags:\t02\nmnt_id:\t16\nino:\t1\n\
-            tfd:        9 events: 80000019 data: 0  pos:0 ino:a2f1 sdev:8\n\
-            tfd:       12 events:       19 data: 7f  pos:0 ino:1 sdev:10\ntfd: x\n";
-        assert_eq!(parse_watched(text), [9, 12]);
-    }
-}
+mod tests;

@@ -305,9 +305,12 @@ impl Waits {
     }
 
     fn of_epoll(&mut self, fd: i32, places: &mut Places) -> Wait {
-        match self.descriptors.peers_of_epoll(fd) {
-            Some(peers) => told(places, WaitKind::Outbound, fd, &reply_of(&peers)),
-            None => Wait::of(WaitKind::Inbound, fd as u64),
+        match self.descriptors.of_epoll(fd) {
+            Watched::Peers(peers) => told(places, WaitKind::Outbound, fd, &reply_of(&peers)),
+            watched => Wait {
+                one_client: watched == Watched::OneClient,
+                ..Wait::of(WaitKind::Inbound, fd as u64)
+            },
         }
     }
 

@@ -1,6 +1,7 @@
 //! Where the time of requests went that were seen on connections.
 
 use super::*;
+use crate::event::GOROUTINES;
 
 const MS: u64 = 1_000_000;
 

@@ -5,12 +5,14 @@
 
 use series::estimate::Estimate;
 use series::forecast::Forecast;
-use statrs::distribution::{ContinuousCDF, Normal};
+use series::student::{normal_cdf, t_quantile};
 
 /// Times are asked about up to so many windows ahead; beyond, the limit is not reached.
 const WINDOWS_AHEAD: f64 = 1_024.0;
 /// From one time to the next, as a factor: a sixteenth is little beside any interval.
 const STEP: f64 = 1.0625;
+/// A t with so many degrees of freedom is a normal.
+const NORMAL_DF: f64 = 1e6;
 /// The first, in windows.
 const FIRST: f64 = 1.0 / 256.0;
 
@@ -31,10 +33,9 @@ pub fn time_to_limit(
         }),
         (false, None) => return None,
     };
-    let wide = Normal::standard().inverse_cdf(1.0 - tail);
+    let wide = t_quantile(1.0 - tail, NORMAL_DF);
     let spread = ((slope_per_s.hi - slope_per_s.lo) / (2.0 * wide)).max(f64::MIN_POSITIVE);
-    let slope = Normal::new(slope_per_s.value, spread).ok()?;
-    let by_curves = |at_s: f64| 1.0 - slope.cdf(room / at_s);
+    let by_curves = |at_s: f64| normal_cdf((slope_per_s.value - room / at_s) / spread);
     let ends = match forecast {
         Some((forecast, window_s)) => {
             let above = |at_s: f64| 0.5 * (by_curves(at_s) + forecast_above(forecast, at_s, limit));

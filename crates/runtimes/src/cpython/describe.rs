@@ -6,8 +6,9 @@ use super::heap::{Heap, Via};
 use super::layout::{
     FRAME_OF_OBJECT, HEAPTYPE, MODULE_DICT, OBJECT_BYTES, SIZE, TP_BASE, TP_FLAGS, TP_MEMBERS,
 };
+use super::named::Named;
 use super::names;
-use super::path::{Named, Path, Paths};
+use super::path::{Path, Paths};
 use super::types::{Kind, TypeInfo};
 
 const MEMBERS_MAX: u64 = 512;

@@ -6,6 +6,7 @@ use super::addresses::AddressSet;
 use super::census::Census;
 use super::heap::Heap;
 use super::interpreters::{Interpreter, is_enabled};
+use super::named::{Fork, parted_at};
 use super::names;
 use super::path::{BY_NATIVE_CODE, GONE, Path, Paths};
 use super::reach::{Reach, Root, reach as search};
@@ -63,12 +64,18 @@ pub fn holders(
             false => users.makers(heap, name.rsplit('.').next().unwrap_or(name)),
         };
         let mut groups: HashMap<Path, u64> = HashMap::new();
+        let mut forks: HashMap<Path, Vec<Vec<Fork>>> = HashMap::new();
         for number in sample {
             let paths = match &mut other_paths {
                 Some(others) if !is_held(number) => others,
                 _ => &mut paths,
             };
-            *groups.entry(paths.path(*number)).or_default() += 1;
+            let path = paths.path(*number);
+            forks
+                .entry(path.clone())
+                .or_default()
+                .push(paths.take_forks());
+            *groups.entry(path).or_default() += 1;
         }
         let lost = held_by_native_code(again.as_ref().unwrap_or(&reach), sample);
         let groups = largest(groups, sample.len() as u64);
@@ -79,7 +86,8 @@ pub fn holders(
             _ => (path, objects),
         });
         found.extend(groups.map(|(path, objects)| {
-            let named = path.named.as_ref();
+            let parted = forks.get(&path).and_then(|forks| parted_at(forks));
+            let named = parted.as_ref().or(path.named.as_ref());
             Holder {
                 first_new: None,
                 type_name: name.clone(),

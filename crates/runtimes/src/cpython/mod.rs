@@ -22,6 +22,7 @@ mod holders;
 #[cfg(test)]
 mod hostile;
 mod interpreters;
+mod named;
 mod names;
 mod objects;
 mod path;

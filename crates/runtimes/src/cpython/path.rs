@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::census::Census;
 use super::heap::{Heap, Via};
 use super::layout::TP_BASE;
+use super::named::{Fork, Named};
 use super::names;
 use super::reach::{Parent, Reach, Root};
 use super::types::{Kind, TypeInfo};
@@ -22,17 +23,6 @@ pub const CYCLES_STAY: &str = "only reference cycles keep them, and the garbage 
 /// Behind the type of an object that only native code refers to.
 pub const BY_NATIVE_CODE: &str = ", which native code refers to";
 pub const GONE: &str = "not found again: freed while the heap was read";
-
-/// The last thing on a path that has a name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Named {
-    /// A variable of a module; with the address of the module's dict.
-    Global(u64, String),
-    /// Of an instance or a class; with the address of the class.
-    Attribute(u64, String),
-    /// A function: its code.
-    Function(u64),
-}
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Path {
@@ -67,6 +57,7 @@ pub struct Paths<'a> {
     pub reach: &'a Reach,
     steps: HashMap<(u32, u32), Option<Via>>,
     type_names: HashMap<u32, String>,
+    forks: Vec<Fork>,
 }
 
 impl<'a> Paths<'a> {
@@ -77,11 +68,18 @@ impl<'a> Paths<'a> {
             reach,
             steps: HashMap::new(),
             type_names: HashMap::new(),
+            forks: Vec::new(),
         }
+    }
+
+    /// Of the path that was asked for last.
+    pub fn take_forks(&mut self) -> Vec<Fork> {
+        std::mem::take(&mut self.forks)
     }
 
     /// From its root to the object `number`, which itself is left out.
     pub fn path(&mut self, number: u32) -> Path {
+        self.forks.clear();
         let (root, mut way) = self.reach.way(number);
         let mut path = match root {
             Some(root) => self.start(root, way[0], number),
@@ -222,6 +220,12 @@ impl<'a> Paths<'a> {
             return;
         };
         let is_item = matches!(via, Via::Item | Via::Key) || text == "[…]";
+        if is_item {
+            self.forks.push(Fork {
+                container: parent,
+                named: path.named.clone(),
+            });
+        }
         if is_last && is_item {
             return;
         }

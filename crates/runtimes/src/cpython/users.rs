@@ -4,14 +4,15 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use observe::fact::memory::Memory;
+use symbols::package::package_of;
 use symbols::python::in_standard_library;
 
 use super::census::Census;
 use super::frames::Running;
 use super::heap::Heap;
 use super::layout::{SIZE, TP_DICT};
+use super::named::Named;
 use super::names;
-use super::path::Named;
 use super::types::Kind;
 
 pub const USERS_MAX: usize = 5;
@@ -147,13 +148,21 @@ impl Users {
         shown(heap, &found)
     }
 
-    /// Functions that name a class and are not of the standard library, the code of modules last: it defines the class.
+    /// Functions that name a class and are not of the standard library, nor the code of modules, which defines the
+    /// class. Those of the program come before those of packages: a package has many for all its users.
     pub fn makers(&self, heap: &Heap, class: &str) -> Vec<String> {
-        let is_own = |function: &&Function| {
+        let mut found: Vec<(bool, &Function)> = Vec::new();
+        for function in self.that_use(class) {
             let place = names::of_code(heap, function.code);
-            place.is_some_and(|place| !in_standard_library(&place.file) && place.name != "<module>")
-        };
-        let found: Vec<&Function> = self.that_use(class).filter(is_own).collect();
+            let is_maker = |place: &names::Place| {
+                !in_standard_library(&place.file) && place.name != "<module>"
+            };
+            if let Some(place) = place.filter(is_maker) {
+                found.push((package_of(&place.file).is_some(), function));
+            }
+        }
+        found.sort_by_key(|(is_of_package, _)| *is_of_package);
+        let found: Vec<&Function> = found.into_iter().map(|(_, function)| function).collect();
         shown(heap, &found)
     }
 

@@ -50,7 +50,8 @@ pub struct ExplainArgs {
     pub command: Vec<String>,
 
     /// Attach to a running process and its descendants; nothing is restarted. As root, uprobes on its allocator name
-    /// the functions; without root, memory is broken down and no function is named
+    /// the functions; without root memory is only read: types of managed heaps and what holds them are named, and no
+    /// native function
     #[arg(long)]
     pub pid: Option<i32>,
 

@@ -18,7 +18,7 @@ pub fn notes(follower: &Follower, launched: Option<&Launched>, chosen: i32) -> V
         return Vec::new();
     };
     let mut notes = Vec::new();
-    notes.extend(on_sight(tracked, launched));
+    notes.extend(on_sight(tracked, launched, follower.reads_only));
     notes.extend(on_traps(tracked));
     notes.extend(on_memory(tracked));
     notes.extend(on_end(tracked, launched));
@@ -43,8 +43,10 @@ fn on_unread(unread: &BTreeMap<i32, Lost>) -> Vec<String> {
     denied.into_iter().chain(odd).collect()
 }
 
-fn on_sight(tracked: &Tracked, launched: Option<&Launched>) -> Option<String> {
+fn on_sight(tracked: &Tracked, launched: Option<&Launched>, reads_only: bool) -> Option<String> {
     match sight(tracked, launched) {
+        // Why there are no uprobes is said elsewhere.
+        Sight::NotAsked if !reads_only && rustix::process::geteuid().is_root() => None,
         Sight::NotAsked => Some(format!(
             "Only /proc was read: no site has a name, and a leak cannot be distinguished from a cache. \
              Run explain as root without --read-only, or start the program with it: highwater explain -- {}",
