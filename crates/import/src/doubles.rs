@@ -50,6 +50,9 @@ pub struct Doubles {
     hasher: RandomState,
 }
 
+/// Values of a column that names the series, for each reading at one instant: some are there for a while only.
+const VALUES_PER: usize = 4;
+
 impl Doubles {
     /// `None` where a column names the series already, or there are no times.
     /// `line` and `count` are the place of the header, and its names.
@@ -126,7 +129,9 @@ impl Doubles {
     /// They had.
     pub fn check(&self, header: &[String]) -> Result<(), ImportError> {
         // Of times that are rounded no column separates the readings: they are of one series.
-        let are_few = |count: usize| count < VALUES_MAX && 2 * count <= self.rows;
+        // What names a series has about as many values as there are readings at one instant; a measure has more.
+        let each = self.rows.div_ceil(self.firsts.len().max(1));
+        let are_few = |count: usize| count < VALUES_MAX && count <= VALUES_PER * each;
         let doubles = self.rows - self.firsts.len();
         let separates =
             |column: &&Column| SAME_PER * column.same <= doubles && are_few(column.values.len());

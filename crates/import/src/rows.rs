@@ -64,6 +64,7 @@ impl<'a> Rows<'a> {
         layout: Layout,
         wanted: &Wanted,
     ) -> Result<Rows<'a>, ImportError> {
+        let is_cut = text.is_cut();
         let Layout {
             form,
             begins,
@@ -118,7 +119,7 @@ impl<'a> Rows<'a> {
             times,
             notes: Vec::new(),
         };
-        rows.read_ahead(ahead, before)?;
+        rows.read_ahead(ahead, before, is_cut)?;
         rows.doubles = Doubles::of(&rows.columns, rows.header.len(), before + 1);
         Ok(rows)
     }
@@ -329,7 +330,8 @@ impl<'a> Rows<'a> {
     }
 
     /// What the first rows prove about the decimal sign and the order of dates, and what is worth a note.
-    fn read_ahead(&mut self, ahead: Vec<u8>, before: u64) -> Result<(), ImportError> {
+    /// `is_cut`: there is more than `ahead`.
+    fn read_ahead(&mut self, ahead: Vec<u8>, before: u64, is_cut: bool) -> Result<(), ImportError> {
         let empty: Box<dyn Read> = Box::new(std::io::empty());
         let mut records = Records::new(std::io::Cursor::new(ahead).chain(empty), self.form, before);
         if records.header().is_err() {
@@ -337,8 +339,10 @@ impl<'a> Rows<'a> {
         }
         let mut seen = notes::Seen::default();
         let mut record = StringRecord::new();
+        let mut is_whole = false;
         for at in 0..AHEAD_ROWS {
             if !matches!(records.next(&mut record), Ok(Some(_))) {
+                is_whole = !is_cut;
                 break;
             }
             if self.form == Form::Blanks {
@@ -376,7 +380,8 @@ impl<'a> Rows<'a> {
         self.beside.decimal = self.numbers.decimal;
         seen.set_unit(&mut self.columns);
         self.notes = notes::of(&seen, &self.header, &self.columns);
-        let is_percent = self.numbers.is_percent;
+        // Of what is sorted by metric the memory may come later.
+        let is_percent = self.numbers.is_percent || !is_whole;
         seen.refused(&self.header, &self.columns, is_percent)
             .map_err(|mut error| {
                 error.line += before;

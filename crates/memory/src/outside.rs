@@ -55,7 +55,9 @@ pub fn growths(read: &[(f64, &Outside)], start_s: f64) -> Vec<OutsideGrowth> {
         Holder::Unnamed(_) => true,
         _ => false,
     };
-    let one = |is_one: &dyn Fn(&Holder) -> bool| {
+    let alone: Vec<(f64, &Outside)> = read.iter().copied().filter(|of| of.1.is_alone).collect();
+    let one = |is_one: &dyn Fn(&Holder) -> bool, read: &[(f64, &Outside)]| {
+        let (first, last) = window(read, start_s)?;
         let points = read
             .iter()
             .map(|(at_s, outside)| (*at_s, sum(outside, is_one)));
@@ -66,13 +68,13 @@ pub fn growths(read: &[(f64, &Outside)], start_s: f64) -> Vec<OutsideGrowth> {
         })
     };
     let is_kernel = |holder: &Holder| matches!(holder, Holder::Kernel(_)) && !holder.is_cache();
-    let kinds: [&dyn Fn(&Holder) -> bool; 4] = [
-        &Holder::is_of_sockets,
-        &is_file,
-        &is_kernel,
-        &Holder::is_cache,
+    let all = [
+        one(&Holder::is_of_sockets, read),
+        one(&is_file, read),
+        one(&is_kernel, &alone),
+        one(&Holder::is_cache, &alone),
     ];
-    kinds.into_iter().filter_map(one).collect()
+    all.into_iter().flatten().collect()
 }
 
 fn sum(outside: &Outside, is_one: &dyn Fn(&Holder) -> bool) -> f64 {
@@ -115,6 +117,7 @@ mod tests {
     fn readings(holder: &Holder, written_bytes: Option<u64>) -> Vec<Outside> {
         let reading = |at: u64| Outside {
             held: BTreeMap::from([(holder.clone(), at << 20)]),
+            is_alone: true,
             opened: BTreeMap::from([(Opened::Pipes, 3), (Opened::OtherSockets, 2 * at)]),
             open_max: Some(1_024),
             written_bytes: written_bytes.map(|each| at * each),
@@ -156,6 +159,21 @@ mod tests {
         assert!(opened.growth.still);
         assert_eq!(opened.most, Some(1_024));
         assert_eq!(opened.grown, [(Opened::OtherSockets, 52.0)]);
+    }
+
+    /// A helper that runs in the cgroup for a while hides what the kernel keeps; it is not zero then.
+    #[test]
+    fn what_was_not_seen_is_not_zero() {
+        let mut readings = readings(&Holder::Kernel(Charge::Objects), None);
+        for (at, reading) in readings.iter_mut().enumerate() {
+            reading.held.values_mut().for_each(|bytes| *bytes = 9 << 20);
+            if at < 15 {
+                (reading.is_alone, reading.held) = (false, BTreeMap::new());
+            }
+        }
+        let read: Vec<(f64, &Outside)> = (0..30).map(f64::from).zip(&readings).collect();
+        let all = growths(&read, 3.0);
+        assert!(all.iter().all(|one| one.growth.bytes == 0.0), "{all:?}");
     }
 
     #[test]

@@ -34,12 +34,12 @@ pub struct Candidate {
     /// As many steps as are tried, all upwards, and no longer rest at the end than between them: a leak in portions.
     pub portions: bool,
     /// Of a line with falls.
-    pub teeth: Option<Teeth>,
+    pub sawtooth: Option<Sawtooth>,
 }
 
 /// What rises evenly and falls suddenly: a leak that is restarted, or the teeth of a collector.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Teeth {
+pub struct Sawtooth {
     /// Rise over the window, from floor to floor: where in a tooth the window ends is chance.
     pub growth: Guess,
     /// Probability that a threshold ended the climbs ([`heights_by_threshold`](super::sawtooth::heights_by_threshold)).

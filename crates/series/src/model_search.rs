@@ -321,7 +321,7 @@ impl TryOut<'_> {
             steps: steps_of(self.shapes, shape, solved),
             excursions: Vec::new(),
             portions: false,
-            teeth: None,
+            sawtooth: None,
         });
     }
 }

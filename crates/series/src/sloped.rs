@@ -3,8 +3,9 @@
 
 use statrs::function::gamma::ln_gamma;
 
-use super::fit::{Candidate, Fit, Norms, Teeth};
+use super::fit::{Candidate, Fit, Norms, Sawtooth};
 use super::linear::{Guess, dot};
+use super::order::mean_sd;
 use super::sawtooth::heights_by_threshold;
 use super::shapes::{Basis, Family, Shapes};
 use super::solve::{Prepared, Solved};
@@ -104,7 +105,7 @@ impl Slope<'_> {
             mean: rise.mean + moved.min(0.0),
             ..rise
         };
-        c.teeth = teeth(&c.steps, rise);
+        c.sawtooth = sawtooth(&c.steps, rise);
         (c.slope, c.slope_fifth) = (rise, rise);
         c.end.mean += rise.mean * (1.0 - ready.whitened.c0(self.line));
         (c.family, c.limit, c.portions) = (Family::StepsLine, None, false);
@@ -112,21 +113,31 @@ impl Slope<'_> {
     }
 }
 
+/// Floors that are nearer to each other, in windows, say nothing of the window.
+const FALLS_APART: f64 = 1.0 / 3.0;
+
 /// Of steps (where in the window, and by how much) on a line that rises by `rise` over it; `None`: there are less than
 /// two falls, between which floors could be compared.
-fn teeth(steps: &[(f64, f64)], rise: Guess) -> Option<Teeth> {
+fn sawtooth(steps: &[(f64, f64)], rise: Guess) -> Option<Sawtooth> {
     let falls = || steps.iter().filter(|step| step.1 < 0.0);
     let (first, last) = (falls().next()?.0, falls().next_back()?.0);
-    if last <= first || rise.mean <= 0.0 {
+    if last - first < FALLS_APART || rise.mean <= 0.0 {
         return None;
     }
     let moved = steps.iter().filter(|(at, _)| (first..=last).contains(at));
     let moved: f64 = moved.skip(1).map(|step| step.1).sum();
     let heights: Vec<f64> = falls().map(|step| -step.1).collect();
-    Some(Teeth {
+    let highest = heights.iter().copied().fold(0.0, f64::max);
+    let net = rise.mean + steps.iter().map(|step| step.1).sum::<f64>();
+    // It ends within a climb like the others, or it grows.
+    if net > highest {
+        return None;
+    }
+    let (_, uneven) = mean_sd(&heights);
+    Some(Sawtooth {
         growth: Guess {
             mean: rise.mean + moved / (last - first),
-            ..rise
+            se: rise.se.hypot(uneven / (last - first)),
         },
         by_threshold: heights_by_threshold(&heights, rise.mean * (1.0 - last)),
     })
@@ -147,21 +158,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn teeth_grow_from_floor_to_floor() {
+    fn a_sawtooth_grows_from_floor_to_floor() {
         let rise = Guess {
             mean: 4.0,
             se: 0.01,
         };
         // It ends in the midst of the fifth.
         let even = [0.22, 0.44, 0.66, 0.88].map(|at| (at, -0.88));
-        let even = teeth(&even, rise).unwrap();
+        let even = sawtooth(&even, rise).unwrap();
         assert!(
             even.growth.mean.abs() < 1e-9 && even.by_threshold > 0.8,
             "{even:?}"
         );
-        let rising = teeth(&[(0.3, -0.8), (0.6, -0.9), (0.9, -0.7)], rise).unwrap();
-        assert!((rising.growth.mean - (4.0 - 1.6 / 0.6)).abs() < 1e-9);
-        assert_eq!(teeth(&[(0.3, -0.8)], rise), None);
-        assert_eq!(teeth(&[(0.3, 0.8), (0.6, 0.9)], rise), None);
+        let rising = sawtooth(&[(0.3, -1.2), (0.6, -1.2), (0.9, -1.1)], rise).unwrap();
+        assert!((rising.growth.mean - (4.0 - 2.3 / 0.6)).abs() < 1e-9);
+        assert_eq!(sawtooth(&[(0.3, -0.8)], rise), None);
+        // Two workers of a leak that are restarted one after the other; and one that is far above where it started.
+        assert_eq!(sawtooth(&[(0.80, -0.8), (0.84, -0.8)], rise), None);
+        assert_eq!(sawtooth(&[(0.2, -0.8), (0.6, -0.8)], rise), None);
+        assert_eq!(sawtooth(&[(0.3, 0.8), (0.6, 0.9)], rise), None);
     }
 }

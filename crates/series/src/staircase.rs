@@ -186,7 +186,7 @@ pub(super) fn stair_candidate(
         }),
         excursions: excursions(&raw),
         portions: in_portions(&steps) && !bends,
-        teeth: None,
+        sawtooth: None,
         steps,
     }
 }

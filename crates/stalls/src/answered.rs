@@ -13,7 +13,7 @@
 //! thread that it had woken and that was busy for most of it. Where no thread was at it, it waited for the reply that
 //! came just before the answer, and before that for the one that came just before that was asked for.
 
-mod lay;
+mod waits;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -318,6 +318,8 @@ impl<'a> Way<'a> {
             let by = idle.and_then(|piece| piece.by);
             let next = by.filter(|by| *by != tid && self.is_busy_before(*by, began_ns));
             let Some(next) = next.filter(|_| began_ns < t_ns) else {
+                // It has a client of its own, whose next request the time is waited for.
+                self.is_with_one &= idle.is_some_and(|piece| piece.is_for_one);
                 return self.outside(tid, idle, start_ns, began_ns);
             };
             (tid, t_ns) = (next, began_ns);

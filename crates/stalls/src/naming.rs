@@ -334,7 +334,7 @@ fn activity(
             "a wait for something else while requests lie there".to_string()
         }
         (LeafKind::Wait(WaitKind::Inbound | WaitKind::Outbound), _) => {
-            "a wait in the midst of a request".to_string()
+            "a wait within a request".to_string()
         }
         (LeafKind::Wait(kind), _) => waited_for(kind, 0),
         (LeafKind::Deadlock, _) => DEADLOCK.to_string(),

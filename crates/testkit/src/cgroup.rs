@@ -31,7 +31,17 @@ impl Cgroup {
             // Swap would only prolong it; a kernel without it has no such file.
             let _ = fs::write(cgroup.folder.join("memory.swap.max"), "0");
         }
-        Ok(cgroup)
+        // What may be made here may still not be joined.
+        let join = "echo $$ > \"$0\"";
+        let joined = process::Command::new("sh")
+            .args(["-c", join])
+            .arg(cgroup.procs())
+            .stderr(process::Stdio::null())
+            .status()?;
+        match joined.success() {
+            true => Ok(cgroup),
+            false => Err(io::Error::other("no process may join it")),
+        }
     }
 
     /// Where a process writes its pid to join.

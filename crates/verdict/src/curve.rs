@@ -241,13 +241,13 @@ fn labels_of(c: &Candidate, bars: &Bars) -> Weights {
         // Two rungs have a distance and no rhythm yet.
         (w.growing, w.open) = (0.0, w.open + w.growing);
     }
-    if let Some(teeth) = c.teeth {
+    if let Some(sawtooth) = c.sawtooth {
         // Only from a floor into a climb that has not ended.
-        let of_floors = above(teeth.growth, growth_bar, c.df);
+        let of_floors = above(sawtooth.growth, growth_bar, c.df);
         let climbing = (w.growing - of_floors).max(0.0);
         (w.growing, w.open) = (
             w.growing - climbing,
-            w.open + climbing * (1.0 - teeth.by_threshold),
+            w.open + climbing * (1.0 - sawtooth.by_threshold),
         );
     }
     w.flat = (1.0 - w.growing - w.plateauing - w.stepped - w.open).max(0.0);

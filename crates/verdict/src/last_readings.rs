@@ -18,6 +18,10 @@ const NEW_SHARE: f64 = 0.05;
 const CLIMBS_SHARE: f64 = 0.25;
 /// Deviations of a stretch from the next: what a level may be off the last stretch.
 const DEVIATIONS: f64 = 3.0;
+/// A level below this share of what is now is none to compare with.
+const LEAST_SHARE: f64 = 1e-3;
+/// Of what is now: less is no difference.
+const ROUNDED: f64 = 1e-3;
 /// Of a normal distribution, over its median absolute deviation.
 const OF_MAD: f64 = 1.4826;
 
@@ -84,7 +88,9 @@ impl LastReadings {
         let is_record = self.now - self.highest > usual.max(least * level);
         let is_new = self.for_s() < NEW_SHARE * self.window_s;
         let is_above = self.now / level - 1.0 > least;
-        (is_record && (is_new || is_above || self.climbs())).then_some(self.now / self.middle - 1.0)
+        let is_open = is_new || is_above || self.climbs();
+        (is_record && is_open && !self.lately.is_empty())
+            .then_some(self.now / self.middle.max(LEAST_SHARE * self.now) - 1.0)
     }
 
     /// For how long they have been above all that was seen before, seconds.
@@ -112,7 +118,7 @@ impl LastReadings {
     /// Whether a level from `lo` to `hi` is not what they show.
     pub fn contradict(&self, lo: f64, hi: f64) -> bool {
         let off = (lo - self.now).max(self.now - hi);
-        off > DEVIATIONS * self.scatter
+        off > (DEVIATIONS * self.scatter).max(ROUNDED * self.now)
     }
 }
 

@@ -1,10 +1,10 @@
 //! What the kernel itself keeps for a process: charged to its cgroup, and to no process (`cgroup-v2.rst` and
 //! `memory.rst` of the kernel: `memory.stat`, `memory.kmem.usage_in_bytes`).
 //!
-//! Only where the process is alone in its cgroup, but for those that it descends from and highwater's own: the kernel
-//! does not tell whose pages are whose.
+//! Only where the process is alone in its cgroup, but for those that it descends from: the kernel does not say whose
+//! pages are whose.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use observe::cgroup::mounts::{folders_of, read_mounts};
@@ -41,27 +41,37 @@ impl Charge {
 /// Finds the cgroup once.
 #[derive(Debug, Default)]
 pub struct Reader {
-    /// `None`: not looked for yet. The inner one: there is none that can be read.
-    folders: Option<Option<Folders>>,
+    folders: Option<Folders>,
+    /// The largest page cache so far: the kernel keeps objects of pages for a while that are dropped.
+    cache_most: u64,
 }
 
 impl Reader {
-    /// Adds what is charged, where it is the process's own.
-    pub fn add(&mut self, process: &Process, held: &mut BTreeMap<Holder, u64>) {
-        let folders = self.folders.get_or_insert_with(|| folders(process.pid()));
-        let Some(folders) = folders else { return };
-        let (Folders::V2(folder) | Folders::V1 { memory: folder, .. }) = &*folders;
-        if is_alone(process.pid(), folder) {
-            let charged = match folders {
-                Folders::V2(folder) => of_v2(&read(folder, "memory.stat")),
-                Folders::V1 { memory, .. } => of_v1(
-                    &read(memory, "memory.stat"),
-                    &read(memory, "memory.kmem.usage_in_bytes"),
-                ),
-            };
-            let charged = charged.into_iter();
-            held.extend(charged.map(|(charge, bytes)| (Holder::Kernel(charge), bytes)));
+    /// Adds what is charged, where it is the process's own; whether it is.
+    pub fn add(&mut self, process: &Process, held: &mut BTreeMap<Holder, u64>) -> bool {
+        if self.folders.is_none() {
+            self.folders = folders(process.pid());
         }
+        let Some(folders) = &self.folders else {
+            return false;
+        };
+        let (Folders::V2(folder) | Folders::V1 { memory: folder, .. }) = folders;
+        if !is_alone(process.pid(), folder) {
+            // It may have been moved to another one.
+            self.folders = None;
+            return false;
+        }
+        let charged = match folders {
+            Folders::V2(folder) => of_v2(&read(folder, "memory.stat")),
+            Folders::V1 { memory, .. } => {
+                let stat = read(memory, "memory.stat");
+                let kernel = read(memory, "memory.kmem.usage_in_bytes");
+                of_v1(&stat, &kernel, &mut self.cache_most)
+            }
+        };
+        let charged = charged.into_iter();
+        held.extend(charged.map(|(charge, bytes)| (Holder::Kernel(charge), bytes)));
+        true
     }
 }
 
@@ -70,10 +80,11 @@ fn folders(pid: i32) -> Option<Folders> {
     let mounts = read_mounts();
     ["memory", ""].iter().find_map(|controller| {
         let path = parse_membership(&membership, controller)?;
-        let folders: Vec<PathBuf> = folders_of(&mounts, &path).collect();
-        // Of version 2 the controller may be off.
-        let has_memory = |folder: &&PathBuf| folder.join("memory.stat").exists();
-        find_folders(folders.iter().find(has_memory)?)
+        // Of version 2 the controller may be off; another hierarchy may have a folder of the same name.
+        let is_its = |folder: &PathBuf| {
+            folder.join("memory.stat").exists() && members(folder).contains(&pid)
+        };
+        find_folders(&folders_of(&mounts, &path).find(is_its)?)
     })
 }
 
@@ -81,23 +92,32 @@ fn read(folder: &Path, name: &str) -> Vec<u8> {
     std::fs::read(folder.join(name)).unwrap_or_default()
 }
 
-/// Whether no other process is charged to the same cgroup.
-fn is_alone(pid: i32, folder: &Path) -> bool {
+fn members(folder: &Path) -> Vec<i32> {
     let members = read(folder, "cgroup.procs");
     let members = String::from_utf8_lossy(&members);
-    let expected: HashSet<i32> = line(pid)
-        .into_iter()
-        .chain(line(std::process::id() as i32))
-        .collect();
-    let mut members = members.lines().map(str::parse::<i32>);
+    members
+        .lines()
+        .map_while(|line| line.parse().ok())
+        .collect()
+}
+
+/// Whether no other process is charged to the same cgroup; what highwater's own takes there would be as much.
+fn is_alone(pid: i32, folder: &Path) -> bool {
+    let members = members(folder);
     let has_child_groups = || {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         entries
             .filter_map(|entry| entry.file_type().ok())
             .any(|kind| kind.is_dir())
     };
-    members.all(|member| member.is_ok_and(|member| expected.contains(&member)))
-        && !has_child_groups()
+    if !members.contains(&pid) {
+        return false;
+    }
+    let expected = match members.len() {
+        1 => vec![pid],
+        _ => line(pid),
+    };
+    members.iter().all(|member| expected.contains(member)) && !has_child_groups()
 }
 
 /// A process and all that it descends from.
@@ -119,16 +139,25 @@ fn line(pid: i32) -> Vec<i32> {
 fn of_v2(stat: &[u8]) -> Vec<(Charge, u64)> {
     let of = |key: &str| parse_key(stat, key.as_bytes());
     let cache = of("file").map(|file| file.saturating_sub(of("shmem").unwrap_or(0)));
-    let kernel = Charge::OF_V2.iter();
-    let kernel = kernel.filter_map(|(key, charge)| Some((*charge, of(key)?)));
+    let parts = Charge::OF_V2.iter();
+    let parts: Vec<(Charge, u64)> = parts
+        .filter_map(|(key, charge)| Some((*charge, of(key)?)))
+        .collect();
+    // Since Linux 5.18; socket buffers are beside it.
+    let in_kernel = parts
+        .iter()
+        .filter(|(charge, _)| *charge != Charge::SocketBuffers);
+    let in_kernel: u64 = in_kernel.map(|(_, bytes)| bytes).sum();
+    let rest = of("kernel").map(|kernel| (Charge::Rest, kernel.saturating_sub(in_kernel)));
     let cache = cache.map(|bytes| (Charge::PageCache, bytes));
-    cache.into_iter().chain(kernel).collect()
+    cache.into_iter().chain(parts).chain(rest).collect()
 }
 
-fn of_v1(stat: &[u8], kernel: &[u8]) -> Vec<(Charge, u64)> {
+fn of_v1(stat: &[u8], kernel: &[u8], cache_most: &mut u64) -> Vec<(Charge, u64)> {
     let of = |key: &str| parse_key(stat, key.as_bytes());
     let cache = of("cache").map(|cache| cache.saturating_sub(of("shmem").unwrap_or(0)));
-    let with_pages = cache.unwrap_or(0) / PAGES_OF_AN_OBJECT;
+    *cache_most = cache.unwrap_or(0).max(*cache_most);
+    let with_pages = *cache_most / PAGES_OF_AN_OBJECT;
     let kernel = parse_bytes(kernel).map(|bytes| bytes.saturating_sub(with_pages));
     let cache = cache.map(|bytes| (Charge::PageCache, bytes));
     let kernel = kernel.map(|bytes| (Charge::AllOfKernel, bytes));
@@ -141,18 +170,23 @@ mod tests {
 
     #[test]
     fn what_is_charged_is_read_of_both_versions() {
-        let stat = b"anon 4096\nfile 9000\nshmem 1000\nslab_reclaimable 20\nslab_unreclaimable 30\nsock 5\n";
+        let stat = b"anon 4096\nfile 9000\nshmem 1000\nslab_reclaimable 20\nslab_unreclaimable 30\nsock 5\nkernel 90\n";
         let expected = [
             (Charge::PageCache, 8000),
             (Charge::NamesOfFiles, 20),
             (Charge::Objects, 30),
             (Charge::SocketBuffers, 5),
+            (Charge::Rest, 40),
         ];
         assert_eq!(of_v2(stat), expected);
         let stat = b"cache 9000\nrss 1\nshmem 1000\ntotal_cache 70000\n";
         let expected = [(Charge::PageCache, 8000), (Charge::AllOfKernel, 77)];
-        assert_eq!(of_v1(stat, b"477\n"), expected);
-        assert!(of_v2(b"").is_empty() && of_v1(b"", b"").is_empty());
+        let mut cache_most = 0;
+        assert_eq!(of_v1(stat, b"477\n", &mut cache_most), expected);
+        // A cache that falls makes nothing else of it grow.
+        let fallen = of_v1(b"cache 1000\nshmem 1000\n", b"477\n", &mut cache_most);
+        assert_eq!(fallen, [(Charge::PageCache, 0), (Charge::AllOfKernel, 77)]);
+        assert!(of_v2(b"").is_empty() && of_v1(b"", b"", &mut 0).is_empty());
     }
 
     #[test]
@@ -162,6 +196,9 @@ mod tests {
         let own = std::process::id() as i32;
         procs(format!("{own}\n")).unwrap();
         assert!(is_alone(own, folder.path()));
+        // It was moved to another one.
+        procs(String::new()).unwrap();
+        assert!(!is_alone(own, folder.path()));
         // No process has this number.
         procs(format!("{own}\n{}\n", i32::MAX)).unwrap();
         assert!(!is_alone(own, folder.path()));

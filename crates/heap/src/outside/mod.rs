@@ -64,6 +64,8 @@ pub enum Charge {
     PerCpu,
     Vmalloc,
     SocketBuffers,
+    /// Of the kernel, and none of these: the data in pipes.
+    Rest,
     /// All of these but the page cache; cgroups of version 1 do not tell them from each other.
     AllOfKernel,
 }
@@ -128,6 +130,7 @@ impl fmt::Display for Charge {
             Charge::PerCpu => "the kernel's memory for each CPU (percpu)",
             Charge::Vmalloc => "large buffers of the kernel (vmalloc)",
             Charge::SocketBuffers => "socket buffers",
+            Charge::Rest => "other memory of the kernel, as data in pipes",
             Charge::AllOfKernel => "memory of the kernel (memory.kmem)",
         })
     }
@@ -160,6 +163,8 @@ impl fmt::Display for Holder {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outside {
     pub held: BTreeMap<Holder, u64>,
+    /// What the kernel keeps is among it: the process was alone in its cgroup.
+    pub is_alone: bool,
     /// Open descriptors.
     pub opened: BTreeMap<Opened, u64>,
     /// How many it may have open (RLIMIT_NOFILE); `None`: there is no limit, or it may not be read.
@@ -215,7 +220,7 @@ impl Reader {
         }
         self.files
             .add(&process, &descriptors.files, areas, &mut held);
-        self.charged.add(&process, &mut held);
+        let is_alone = self.charged.add(&process, &mut held);
         let limits = process.limits().ok();
         let open_max = limits.and_then(|limits| match limits.max_open_files.soft_limit {
             LimitValue::Value(most) => Some(most),
@@ -223,6 +228,7 @@ impl Reader {
         });
         Some(Outside {
             held: largest(held),
+            is_alone,
             opened: descriptors.largest(),
             open_max,
             written_bytes: process.io().ok().map(|io| io.wchar),

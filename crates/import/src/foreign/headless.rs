@@ -77,6 +77,17 @@ impl Table {
         (place < self.count && !is_name).then_some(place)
     }
 
+    /// Whether its numbers rise by the same from row to row.
+    fn is_even(&self, at: usize) -> bool {
+        let numbers = self.rows.iter().map(|row| row[at].trim().parse::<f64>());
+        let Ok(numbers) = numbers.collect::<Result<Vec<f64>, _>>() else {
+            return false;
+        };
+        let steps: Vec<f64> = numbers.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let same = |step: &f64| *step > 0.0 && (step - steps[0]).abs() < 1e-6 * step;
+        steps.len() > 1 && steps.iter().all(same)
+    }
+
     /// Dates come before numbers, which may be seconds of the epoch or bytes.
     fn time(&self, wanted: &Wanted) -> Result<Option<usize>, ImportError> {
         if let Some(given) = &wanted.time {
@@ -91,6 +102,16 @@ impl Table {
         let seconds: Vec<usize> = (0..self.count).filter(is_seconds).collect();
         match seconds[..] {
             [] => Ok(None),
+            // Bytes may look like seconds of the epoch, where what has passed stands beside them.
+            [one]
+                if (0..self.count).any(|at| at != one && self.is_even(at))
+                    && !self.is_even(one) =>
+            {
+                let both: Vec<usize> = (0..self.count)
+                    .filter(|at| *at == one || self.is_even(*at))
+                    .collect();
+                Err(self.several(&both, "times", "time", "--time-column", both[0]))
+            }
             [one] => Ok(Some(one)),
             [first, ..] => Err(self.several(&seconds, "times", "time", "--time-column", first)),
         }

@@ -47,7 +47,8 @@ pub fn parse_mounts(text: &[u8]) -> Vec<Mount> {
             .any(|option| option == b"memory");
         let path = |field: &[u8]| PathBuf::from(OsStr::from_bytes(&unescaped(field)));
         (kind == b"cgroup2" || (kind == b"cgroup" && has_memory))
-            .then(|| Mount::new(path(fields[3]), path(fields[4])))
+            .then(|| Some(Mount::new(path(fields.get(3)?), path(fields.get(4)?))))
+            .flatten()
     };
     text.split(|&byte| byte == b'\n').filter_map(line).collect()
 }

@@ -21,10 +21,15 @@ pub enum NotAProcess {
 
 /// `None`: it is a process with a program.
 pub fn why_not(root: &ProcRoot, pid: i32) -> Option<NotAProcess> {
-    let Ok(text) = std::fs::read(root.process(pid).join("status")) else {
-        return Some(NotAProcess::Missing(pid));
-    };
-    of_status(pid, &text)
+    match std::fs::read(root.process(pid).join("status")) {
+        Ok(text) => of_status(pid, &text),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Some(NotAProcess::Missing(pid))
+        }
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Some(NotAProcess::Missing(pid)),
+        // It may not be read; what asks for more says why.
+        Err(_) => None,
+    }
 }
 
 fn of_status(pid: i32, text: &[u8]) -> Option<NotAProcess> {
@@ -45,10 +50,10 @@ fn of_status(pid: i32, text: &[u8]) -> Option<NotAProcess> {
 /// Parent of all threads of the kernel.
 const KTHREADD: i32 = 2;
 
-/// Whether a signal or a debugger has stopped it: nothing in it runs.
+/// Whether a signal has stopped it: nothing in it runs. A tracer stops a process for moments only.
 pub fn is_stopped(root: &ProcRoot, pid: i32) -> bool {
     let text = std::fs::read(root.process(pid).join("status")).unwrap_or_default();
-    matches!(parse_identity(&text).state, Some(b'T' | b't'))
+    parse_identity(&text).state == Some(b'T')
 }
 
 #[cfg(test)]

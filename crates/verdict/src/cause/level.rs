@@ -193,8 +193,9 @@ impl Case {
 
 fn stopped() -> CauseVerdict {
     let sentence =
-        "undecided: a signal or a debugger has stopped the process: nothing in it runs, so nothing can grow".to_owned();
-    let next = "let it go on (kill -CONT, or detach the debugger), and ask again";
+        "undecided: a signal has stopped the process: nothing in it runs, so nothing can grow"
+            .to_owned();
+    let next = "let it go on (kill -CONT), and ask again";
     CauseVerdict {
         undecided: true,
         ..verdict(Cause::Flat, 0.2, sentence, next)

@@ -188,7 +188,7 @@ pub struct Case {
     pub snapshots: usize,
     /// The process is gone, and this is its last moment.
     pub has_ended: bool,
-    /// By a signal or a debugger, at the end.
+    /// By a signal, at the end.
     pub is_stopped: bool,
     /// The last account.
     pub account: Account,

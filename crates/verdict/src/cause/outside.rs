@@ -52,7 +52,9 @@ fn also(case: &Case) -> impl Iterator<Item = String> {
 }
 
 fn most(case: &Case) -> Option<&OutsideGrowth> {
-    let grows = |one: &&OutsideGrowth| !is_cache(one) && case.grows(&one.growth);
+    let grows = |one: &&OutsideGrowth| {
+        !is_cache(one) && case.grows(&one.growth) && (!may_be_cache(one) || opens_more(case))
+    };
     let growing: Vec<&OutsideGrowth> = case.outside.iter().filter(grows).collect();
     let of_kernel = growing.iter().find(|one| is_kernel(one));
     let is_part = |one: &OutsideGrowth| {
@@ -72,6 +74,19 @@ fn is_kernel(one: &OutsideGrowth) -> bool {
 /// Or nothing that has a name.
 fn is_cache(one: &OutsideGrowth) -> bool {
     one.grown.iter().all(|(holder, _)| holder.is_cache())
+}
+
+/// On cgroups of version 1 the kernel's caches of names and inodes are in one number with the rest.
+fn may_be_cache(one: &OutsideGrowth) -> bool {
+    matches!(
+        one.grown.first(),
+        Some((Holder::Kernel(Charge::AllOfKernel), _))
+    )
+}
+
+/// Then something that is the process's own must become more with it.
+fn opens_more(case: &Case) -> bool {
+    descriptors(case).is_some() || case.threads_last > case.threads_first
 }
 
 fn caches(case: &Case) -> Option<String> {

@@ -183,6 +183,9 @@ impl Tracked {
         let found = asked.iter().zip(&lost).filter(|(_, lost)| is_lost(lost));
         let mut addresses: Vec<u64> = found.map(|(block, _)| block.address).collect();
         addresses.sort_unstable();
+        if addresses.is_empty() {
+            return Some(lost);
+        }
         // What holds them may lie in pages that are newer than the last snapshot.
         let snapshot = self.reader.snapshot().ok()?;
         let held = self.reader.find_unaligned(&snapshot, &addresses);
@@ -224,6 +227,12 @@ impl Tracked {
     fn referenced_in_passes(&mut self, ranges: &[(u64, u64)]) -> Option<Vec<bool>> {
         let mut referenced: Option<Vec<bool>> = None;
         for _ in 0..PASSES {
+            let is_all = referenced
+                .as_ref()
+                .is_some_and(|of| of.iter().all(|held| *held));
+            if is_all || referenced.is_some() && self.search_is_over() {
+                break;
+            }
             let snapshot = self.reader.snapshot().ok()?;
             let Some(found) = self.reader.find_referenced(&snapshot, ranges) else {
                 break;
