@@ -184,8 +184,8 @@ fn tool_check(health: &Health) -> String {
     )
 }
 
-/// Libraries are in the process's map, and variables in its environment. A program that has written over its environment
-/// (to show a title in ps) is not told by it: what systemd sets for each service is not there either.
+/// Libraries are in the process's map, and variables in its environment. A program that has written over that (to show
+/// a title in ps) says nothing by it: what systemd sets for each service is not there either.
 fn proof(targets: &[String], environment: &BTreeMap<String, String>) -> String {
     let library = |target: &String| {
         let target = quoted(target);

@@ -80,9 +80,9 @@ impl LastReadings {
         })
     }
 
-    /// By what share they are above what was usual, if they are higher than all that was seen to end, by `least` of the
-    /// level and more, and nobody can say yet whether that passes, lasts or goes on: it has just begun, it still climbs,
-    /// or `level` does not account for it.
+    /// By what share they are above what was usual, if they are higher than all that was seen to end, by `least` of
+    /// the level and more, and it is not known yet whether that passes, lasts or goes on: it has just started, it still
+    /// climbs, or `level` does not account for it.
     pub fn unfinished(&self, level: f64, least: f64) -> Option<f64> {
         let usual = RECORD_SHARE * (self.highest - self.middle);
         let is_record = self.now - self.highest > usual.max(least * level);

@@ -59,10 +59,7 @@ pub fn holders(
     let mut other_paths = again.as_ref().map(|again| Paths::new(heap, census, again));
     let mut found = Vec::new();
     for (name, sample) in types.iter().zip(&samples) {
-        let makers = match crate::is_of_the_language(crate::Language::Python, name) {
-            true => Vec::new(),
-            false => users.makers(heap, name.rsplit('.').next().unwrap_or(name)),
-        };
+        let makers = makers(heap, &users, name);
         let mut groups: HashMap<Path, u64> = HashMap::new();
         let mut forks: HashMap<Path, Vec<Vec<Fork>>> = HashMap::new();
         for number in sample {
@@ -101,6 +98,14 @@ pub fn holders(
         }));
     }
     found
+}
+
+/// Functions that make objects of a type; of the language's own types all do.
+fn makers(heap: &Heap, users: &Users, name: &str) -> Vec<String> {
+    match crate::is_of_the_language(crate::Language::Python, name) {
+        true => Vec::new(),
+        false => users.makers(heap, name.rsplit('.').next().unwrap_or(name)),
+    }
 }
 
 /// How many different objects that only native code refers to hold these.

@@ -9,8 +9,8 @@ use units::written::{bytes, seconds};
 
 /// Holders that are named.
 const NAMED: usize = 2;
-/// Tables count the bytes of queues exactly; of files it may be another process of the same user that wrote them; of the
-/// kernel's own part may be caches.
+/// Tables count the bytes of queues exactly; of files it may be another process of the same user that wrote them; of
+/// the kernel's own part may be caches.
 const CONFIDENCE: f64 = 0.9;
 const FILES_CONFIDENCE: f64 = 0.8;
 const KERNEL_CONFIDENCE: f64 = 0.8;
@@ -95,7 +95,7 @@ fn caches(case: &Case) -> Option<String> {
     case.grows(&caches.growth).then(|| {
         let grown = rate(&caches.growth);
         format!(
-            "beside it, caches of its cgroup grow by {grown}, which the kernel takes back when memory is short: {}",
+            "beside it, caches of its cgroup grow by {grown}, which the kernel frees when memory is short: {}",
             named(caches)
         )
     })
@@ -289,7 +289,8 @@ mod tests {
         });
         let kernel = judge(&case);
         assert_eq!(kernel.cause, Cause::Kernel);
-        let opened = "+300 in 30 s, 424 now, most of them eventfd (+300); at that rate it reaches its limit of 1024 in 60";
+        let opened = "+300 in 30 s, 424 now, most of them eventfd (+300); at that rate it reaches its limit of \
+            1024 in 60";
         let is_said = kernel.limitations.iter().any(|one| one.contains(opened));
         assert!(is_said, "{kernel:?}");
         // What is in its sockets is part of it.

@@ -23,8 +23,6 @@ use memory::lost::{Asked, tell_lost};
 use memory::rank::{Named, Site, rank};
 use memory::sites::SiteGrowth;
 use memory::survivors::survivors;
-use observe::proc::ProcRoot;
-use observe::proc::pid::is_stopped;
 use report::explain::{Diff, Explained, Other, ProbeFacts, StackBytes};
 use verdict::cause::owner::owner;
 use verdict::cause::{Case, Cause, CauseVerdict, Owner, judge};
@@ -146,11 +144,8 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
     };
     let mut sites = rank(&growths, &named, history.live_growth(window));
     let overcount = history.overcount();
-    let traps = tracked
-        .snapshot
-        .probe
-        .as_ref()
-        .and_then(|probe| probe.traps);
+    let probe = tracked.snapshot.probe.as_ref();
+    let traps = probe.and_then(|probe| probe.traps);
     let asked = Asked {
         lost: &tracked.lost,
         pointed: &tracked.pointed,
@@ -169,7 +164,7 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
             .map_or(0.0, |last| last.at_s - moments[0].at_s),
         snapshots: moments.len(),
         has_ended: tracked.ended,
-        is_stopped: is_stopped(&ProcRoot::default(), tracked.reader.member.pid),
+        is_stopped: tracked.is_stopped(),
         growth,
         rss: history.growth(|account| account.rss_bytes),
         heap: history.growth(|account| account.live + account.held + account.fragmentation),

@@ -20,6 +20,7 @@ use observe::clock::read_ns;
 use observe::overhead::BUDGET_SHARE;
 use observe::proc::ProcRoot;
 use observe::proc::open::Lost;
+use observe::proc::pid::is_stopped;
 use symbols::frame::Frame;
 
 /// A last snapshot that misses more than half of what was sampled and so much is made again.
@@ -89,6 +90,10 @@ impl Tracked {
             managed: None,
             begin_s,
         })
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        is_stopped(&ProcRoot::default(), self.reader.member.pid)
     }
 
     /// One snapshot; its CPU time.
