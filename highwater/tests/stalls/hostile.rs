@@ -58,7 +58,10 @@ fn a_process_that_is_not_there_and_one_that_ends_are_said_in_words() {
         .unwrap();
     assert_eq!(gone.status.code(), Some(4));
     let words = String::from_utf8_lossy(&gone.stderr).into_owned();
-    assert!(words.contains("there is no process 4194304"), "{words}");
+    assert!(
+        words.contains("there is no process with pid 4194304"),
+        "{words}"
+    );
     let short = Command::new(highwater())
         .args(["stalls", "--json", "--", "sleep", "0.3"])
         .output()

@@ -13,6 +13,8 @@ use procfs::process::Process;
 
 use super::{Charge, Holder};
 
+/// A process that is in no cgroup that can be read will hardly come into one.
+const RESTS: u32 = 16;
 /// Above a process: a container's first one, a shell, a supervisor.
 const ANCESTORS_MAX: usize = 32;
 
@@ -42,6 +44,8 @@ impl Charge {
 #[derive(Debug, Default)]
 pub struct Reader {
     folders: Option<Folders>,
+    /// Readings until it is sought again, where none was found.
+    rests: u32,
     /// The largest page cache so far: the kernel keeps objects of pages for a while that are dropped.
     cache_most: u64,
 }
@@ -49,16 +53,22 @@ pub struct Reader {
 impl Reader {
     /// Adds what is charged, where it is the process's own; whether it is.
     pub fn add(&mut self, process: &Process, held: &mut BTreeMap<Holder, u64>) -> bool {
-        if self.folders.is_none() {
+        if self.folders.is_none() && self.rests == 0 {
             self.folders = folders(process.pid());
+            self.rests = RESTS;
         }
         let Some(folders) = &self.folders else {
+            self.rests -= 1;
             return false;
         };
         let (Folders::V2(folder) | Folders::V1 { memory: folder, .. }) = folders;
-        if !is_alone(process.pid(), folder) {
-            // It may have been moved to another one.
+        let members = members(folder);
+        if !members.contains(&process.pid()) {
+            // It was moved to another one.
             self.folders = None;
+            return false;
+        }
+        if !is_alone(process.pid(), &members, folder) {
             return false;
         }
         let charged = match folders {
@@ -102,17 +112,18 @@ fn members(folder: &Path) -> Vec<i32> {
 }
 
 /// Whether no other process is charged to the same cgroup; what highwater's own takes there would be as much.
-fn is_alone(pid: i32, folder: &Path) -> bool {
-    let members = members(folder);
+fn is_alone(pid: i32, members: &[i32], folder: &Path) -> bool {
+    let own = std::process::id() as i32;
+    let is_shared = members.contains(&own) && own != pid;
+    if is_shared || members.len() > ANCESTORS_MAX || !members.contains(&pid) {
+        return false;
+    }
     let has_child_groups = || {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         entries
             .filter_map(|entry| entry.file_type().ok())
             .any(|kind| kind.is_dir())
     };
-    if !members.contains(&pid) {
-        return false;
-    }
     let expected = match members.len() {
         1 => vec![pid],
         _ => line(pid),
@@ -195,15 +206,15 @@ mod tests {
         let procs = |text: String| std::fs::write(folder.path().join("cgroup.procs"), text);
         let own = std::process::id() as i32;
         procs(format!("{own}\n")).unwrap();
-        assert!(is_alone(own, folder.path()));
+        assert!(is_alone(own, &members(folder.path()), folder.path()));
         // It was moved to another one.
         procs(String::new()).unwrap();
-        assert!(!is_alone(own, folder.path()));
+        assert!(!is_alone(own, &members(folder.path()), folder.path()));
         // No process has this number.
         procs(format!("{own}\n{}\n", i32::MAX)).unwrap();
-        assert!(!is_alone(own, folder.path()));
+        assert!(!is_alone(own, &members(folder.path()), folder.path()));
         procs(format!("{own}\n")).unwrap();
         std::fs::create_dir(folder.path().join("inner")).unwrap();
-        assert!(!is_alone(own, folder.path()));
+        assert!(!is_alone(own, &members(folder.path()), folder.path()));
     }
 }

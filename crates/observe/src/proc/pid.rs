@@ -7,7 +7,7 @@ use super::identity::parse_identity;
 /// Why there is nothing to observe under a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotAProcess {
-    #[error("there is no process {0}: it has ended, or never was")]
+    #[error("there is no process with pid {0}: it has ended, or never was")]
     Missing(i32),
     #[error("{0} is a thread of process {1}: name that one (--pid {1})")]
     Thread(i32, i32),
@@ -15,7 +15,7 @@ pub enum NotAProcess {
         "process {0} has ended, and waits for its parent to collect its exit status (a zombie)"
     )]
     Zombie(i32),
-    #[error("{0} is a thread of the kernel: it has no memory and no program of its own")]
+    #[error("{0} is a thread of the kernel: it has no memory of its own, and no program")]
     OfKernel(i32),
 }
 

@@ -222,28 +222,6 @@ impl Tracked {
         Some(reached.into_iter().zip(asked).map(told).collect())
     }
 
-    /// For each range whether anything points into it, in any pass. What holds them may have moved since the last
-    /// snapshot, to pages that it does not have, or while one pass is made.
-    fn referenced_in_passes(&mut self, ranges: &[(u64, u64)]) -> Option<Vec<bool>> {
-        let mut referenced: Option<Vec<bool>> = None;
-        for _ in 0..PASSES {
-            let is_all = referenced
-                .as_ref()
-                .is_some_and(|of| of.iter().all(|held| *held));
-            if is_all || referenced.is_some() && self.search_is_over() {
-                break;
-            }
-            let snapshot = self.reader.snapshot().ok()?;
-            let Some(found) = self.reader.find_referenced(&snapshot, ranges) else {
-                break;
-            };
-            let before = referenced.unwrap_or_else(|| vec![false; ranges.len()]);
-            let both = before.into_iter().zip(found);
-            referenced = Some(both.map(|(before, now)| before || now).collect());
-        }
-        referenced
-    }
-
     /// By what can be reached where there was an earlier survey and both list the block, else by whether anything
     /// points to it.
     fn out_of_reach(
@@ -278,7 +256,9 @@ impl Tracked {
             .iter()
             .map(|b| (b.address, pointed_bytes(b)))
             .collect();
-        let referenced = self.referenced_in_passes(&ranges)?;
+        // What points to them may have moved since the last snapshot, to pages that it does not have.
+        let snapshot = self.reader.snapshot().ok()?;
+        let referenced = self.reader.find_referenced(&snapshot, &ranges)?;
         let holds = |(block, (reached, referenced)): (&Block, (Option<bool>, bool))| match reached {
             Some(reached) => reached && (referenced || is_walked(block)),
             None => referenced,
