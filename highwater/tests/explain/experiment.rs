@@ -59,7 +59,7 @@ fn an_arms_heap_stands_beside_its_memory() {
     assert!((1e5..16e6).contains(&bytes), "{bytes}");
 }
 
-/// Said at the end at the latest. A debug build's snapshots of heaps are expensive, and may take 5 % of a core: 45 s are some
+/// Said at the end at the latest. A debug build's snapshots of heaps are expensive, and may take 5 % of a core: 90 s are some
 /// twenty.
 #[test]
 fn what_leaks_is_named_with_its_function_and_that_no_allocator_helps() {
@@ -67,7 +67,7 @@ fn what_leaks_is_named_with_its_function_and_that_no_allocator_helps() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let (json, said) = report(folder.path(), 45);
+    let (json, said) = report(folder.path(), 90);
     let cause = |name| arm(&json, name)["heap"]["causes"][0].clone();
     let leak = cause("leaks");
     assert_eq!(leak["cause"], "leak", "{said}");
