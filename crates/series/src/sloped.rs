@@ -163,7 +163,7 @@ mod tests {
             mean: 4.0,
             se: 0.01,
         };
-        // It ends in the midst of the fifth.
+        // It ends during the fifth.
         let even = [0.22, 0.44, 0.66, 0.88].map(|at| (at, -0.88));
         let even = sawtooth(&even, rise).unwrap();
         assert!(

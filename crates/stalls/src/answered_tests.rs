@@ -334,7 +334,7 @@ fn what_a_loop_hands_over_twice_is_followed_twice() {
     assert!(!found.contains_key(&(None, Went::Outside)), "{found:?}");
 }
 
-/// A row lock, held by a thread that waits for its own client in the midst of a transaction.
+/// A row lock, held by a thread that waits for its own client during a transaction.
 #[test]
 fn what_a_thread_with_one_client_waits_for_in_a_request_is_a_lock() {
     let for_client = |start_ms, end_ms| Piece {
