@@ -290,7 +290,7 @@ mod tests {
         let kernel = judge(&case);
         assert_eq!(kernel.cause, Cause::Kernel);
         let opened = "+300 in 30 s, 424 now, most of them eventfd (+300); at that rate it reaches its limit of \
-            1024 in 60";
+            1024 in 1 min";
         let is_said = kernel.limitations.iter().any(|one| one.contains(opened));
         assert!(is_said, "{kernel:?}");
         // What is in its sockets is part of it.
