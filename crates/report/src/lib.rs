@@ -51,6 +51,9 @@ use units::written::ByteScale;
 use verdict::run::RunVerdict;
 use verdict::run::recommend::{Recommendation, recommend};
 
+/// Of text where no terminal says its width, and of the answers of `explain` everywhere.
+pub const COLUMNS: usize = 80;
+
 /// One run, ready to be rendered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {

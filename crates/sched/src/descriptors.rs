@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags};
 
 use super::file_locks::FileLocks;
-use super::sockets::{Found, Sockets};
+use super::pipes::Pipes;
+use super::sockets::{Found, Local, Sockets};
 
 /// A number may be closed and used anew, by a server of a connection for each request at once: what was read is
 /// believed this long.
@@ -31,7 +32,7 @@ const OPEN_FILES_MAX: usize = 1_024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     File,
-    /// A listening socket, one that takes datagrams of anybody, or one whose local port the subject listens on.
+    /// A listening socket, one that takes datagrams of anybody, or one whose local port or name the subject listens on.
     Inbound,
     Outbound,
     /// Pipe, terminal, eventfd, socket pair: another thread answers, or nobody does.
@@ -48,6 +49,19 @@ pub struct Descriptor {
     pub name: String,
     /// A connection that one client opened: neither one that is listened at, nor one that gets datagrams of all.
     pub one_client: bool,
+    /// A connection over a network, the machine's own included.
+    pub of_network: bool,
+}
+
+impl Descriptor {
+    fn of(kind: Kind, name: String) -> Descriptor {
+        Descriptor {
+            kind,
+            name,
+            one_client: false,
+            of_network: false,
+        }
+    }
 }
 
 /// What is waited for together.
@@ -70,6 +84,22 @@ pub struct Peers {
     pub count: usize,
     /// Nothing but those, nor a word of the subject's own threads.
     pub alone: bool,
+    /// Each is over a network.
+    pub of_network: bool,
+}
+
+impl Peers {
+    /// Before what is done with them.
+    pub fn network(&self) -> &'static str {
+        network_of(self.of_network)
+    }
+}
+
+pub fn network_of(is_of_network: bool) -> &'static str {
+    match is_of_network {
+        true => "network ",
+        false => "",
+    }
 }
 
 impl Watched {
@@ -89,6 +119,7 @@ pub struct Descriptors {
     /// By the number of a mount, whether its files are this machine's.
     mounts: HashMap<u64, bool>,
     locks: FileLocks,
+    pipes: Pipes,
 }
 
 /// Of a process's mounts, and of the text about a descriptor.
@@ -108,21 +139,26 @@ impl Descriptors {
             epolls: HashMap::new(),
             mounts: HashMap::new(),
             locks: FileLocks::default(),
+            pipes: Pipes::default(),
         }
     }
 
     /// What several descriptors are together.
     pub fn watched(&mut self, fds: &[i32]) -> Watched {
         let mut names = Vec::new();
-        let (mut alone, mut known, mut has_client) = (true, true, false);
+        let (mut alone, mut known, mut has_client, mut network) = (true, true, false, true);
         for fd in fds {
             let Descriptor {
                 kind,
                 name,
                 one_client,
+                of_network,
             } = self.describe(*fd);
             match kind {
-                Kind::Outbound => names.push(name),
+                Kind::Outbound => {
+                    names.push(name);
+                    network &= of_network;
+                }
                 Kind::Inbound if one_client && !has_client => has_client = true,
                 Kind::Inbound => return Watched::Clients,
                 Kind::Between if self.may_have_called(*fd, &name) => return Watched::Clients,
@@ -145,40 +181,31 @@ impl Descriptors {
             first,
             count,
             alone,
+            of_network: network,
         })
     }
 
     /// A connection that one client opened, or one that somebody on the machine may have called; `None`: it is closed,
     /// or not known yet.
     pub fn takes_requests(&mut self, fd: i32) -> Option<bool> {
-        let Descriptor {
-            kind,
-            name,
-            one_client,
-        } = self.describe(fd);
-        match kind {
-            Kind::Inbound => Some(one_client),
-            Kind::Outbound => Some(false),
-            Kind::Between => Some(self.sockets.is_called(inode_of(&name))),
+        let descriptor = self.describe(fd);
+        match descriptor.kind {
+            Kind::Inbound => Some(descriptor.one_client),
+            Kind::Outbound | Kind::Between => Some(false),
             Kind::File | Kind::Timer | Kind::Epoll | Kind::Unknown => None,
         }
     }
 
-    /// A connection over a network, the machine's own included.
-    pub fn is_of_network(&mut self, fd: i32) -> bool {
-        matches!(self.describe(fd).kind, Kind::Inbound | Kind::Outbound)
-    }
-
-    /// Others can call a socket of the machine that has a name, as clients do, and may write to the standard input.
+    /// The kernel's sockets bring what others did, and others may write to the standard input.
     fn may_have_called(&self, fd: i32, name: &str) -> bool {
         match name.starts_with("socket:") {
-            true => self.sockets.is_local(inode_of(name)) && !self.is_own(name),
+            true => self.sockets.local(inode_of(name)) == Some(&Local::OfTheKernel),
             false => fd <= STANDARD_ERROR,
         }
     }
 
     fn is_own(&self, name: &str) -> bool {
-        !name.starts_with("socket:") || self.sockets.is_nameless(inode_of(name))
+        !name.starts_with("socket:") || self.sockets.local(inode_of(name)) == Some(&Local::Nameless)
     }
 
     /// An epoll's peers, where clients are not, and never were, among what it waits for.
@@ -210,16 +237,12 @@ impl Descriptors {
             // Closed since: what the number was before is the best that can be said.
             Err(_) => match self.known.get(&fd) {
                 Some((_, before)) => return before.clone(),
-                None => Descriptor {
-                    kind: Kind::Unknown,
-                    name: format!("descriptor {fd}"),
-                    one_client: false,
-                },
+                None => Descriptor::of(Kind::Unknown, format!("descriptor {fd}")),
             },
         };
         // A connection that is in no table yet is looked up again the next time.
         let nameless = descriptor.kind == Kind::Between && descriptor.name.starts_with("socket:");
-        let young = nameless && !self.sockets.is_local(inode_of(&descriptor.name));
+        let young = nameless && self.sockets.local(inode_of(&descriptor.name)).is_none();
         if young || descriptor.kind == Kind::Unknown {
             return descriptor;
         }
@@ -241,11 +264,7 @@ impl Descriptors {
             _ if target.starts_with("socket:[") => return self.socket(fd, target),
             _ => Kind::Unknown,
         };
-        Descriptor {
-            kind,
-            name: target.to_string(),
-            one_client: false,
-        }
+        Descriptor::of(kind, target.to_string())
     }
 
     /// Another process that has a lock of a file on this machine.
@@ -257,6 +276,11 @@ impl Descriptors {
         let file = rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok()?;
         let file = (file.stx_dev_major, file.stx_dev_minor, file.stx_ino);
         self.locks.holder_of(file, self.pid)
+    }
+
+    /// The other process that reads what the subject writes to this pipe.
+    pub fn read_by(&mut self, pipe: &str) -> Option<String> {
+        self.pipes.reader_of(pipe, self.pid)
     }
 
     /// A pipe with a name, a terminal: no file is read or written.
@@ -292,29 +316,39 @@ impl Descriptors {
     }
 
     fn socket(&mut self, fd: i32, target: &str) -> Descriptor {
-        let found = self.sockets.find(fd, inode_of(target));
-        let one_client = found
-            .as_ref()
-            .is_some_and(|found| found.taken_in && found.socket.peer_port != 0);
-        let (kind, name) = match found {
-            None => (Kind::Between, target.to_string()),
-            // A client's port is another one with each connection, and says nothing.
-            Some(Found {
-                socket,
-                taken_in: true,
-            }) => (Kind::Inbound, format!("a client at {}", socket.peer)),
-            Some(Found {
-                socket,
-                taken_in: false,
-            }) => (
+        let inode = inode_of(target);
+        let Some(Found { socket, taken_in }) = self.sockets.find(fd, inode) else {
+            return self.local_socket(inode, target);
+        };
+        // A client's port is another one with each connection, and says nothing.
+        let (kind, name) = match taken_in {
+            true => (Kind::Inbound, format!("a client at {}", socket.peer)),
+            false => (
                 Kind::Outbound,
                 format!("{}:{}", socket.peer, socket.peer_port),
             ),
         };
         Descriptor {
-            kind,
-            name,
-            one_client,
+            one_client: taken_in && socket.peer_port != 0,
+            of_network: true,
+            ..Descriptor::of(kind, name)
+        }
+    }
+
+    /// Of no network, or in no table yet.
+    fn local_socket(&self, inode: u64, target: &str) -> Descriptor {
+        match self.sockets.local(inode) {
+            Some(Local::Called {
+                name,
+                by_one_client,
+            }) => Descriptor {
+                one_client: *by_one_client,
+                ..Descriptor::of(Kind::Inbound, format!("a client of {name}"))
+            },
+            Some(Local::Calls(name)) => Descriptor::of(Kind::Outbound, name.clone()),
+            Some(Local::Nameless | Local::OfTheKernel) | None => {
+                Descriptor::of(Kind::Between, target.to_string())
+            }
         }
     }
 }

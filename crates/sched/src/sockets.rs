@@ -8,19 +8,18 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::net::{AddressFamily, SocketType, getpeername, getsockname, sockopt};
+use rustix::net::{
+    AddressFamily, SocketAddrAny, SocketAddrUnix, SocketType, getpeername, getsockname, sockopt,
+};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 #[cfg(test)]
 mod tests;
 
 const KEPT_MAX: usize = 8_192;
-/// Of an address (`sa_family_t`).
-const FAMILY_LEN: usize = 2;
-
 /// For a socket that cannot be asked the tables are read again after this many times what the last reading took.
 const PAUSE_TIMES: u32 = 10;
 
@@ -41,13 +40,22 @@ pub struct Found<'a> {
     pub taken_in: bool,
 }
 
+/// A socket that is of no network: between processes of one machine (AF_UNIX), or between one and the kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Local {
+    /// It has a name, or came from one that has: others call it.
+    Called { name: String, by_one_client: bool },
+    /// It called another process's, which has this name.
+    Calls(String),
+    /// One of a pair, or its other end is not known.
+    Nameless,
+    /// AF_NETLINK and the like.
+    OfTheKernel,
+}
+
 /// What a socket says of itself.
 enum Asked {
-    /// It is between processes of one machine (AF_UNIX), or of no network at all.
-    Local {
-        has_name: bool,
-        is_unix: bool,
-    },
+    Local(Local),
     Stream(Socket),
     Datagrams(Socket),
 }
@@ -60,10 +68,7 @@ pub struct Sockets {
     listening: HashSet<u16>,
     /// Streams that were asked since the tables were read, and came from no port that was listened at then.
     unsure: HashSet<u64>,
-    /// And whether others can call it, or called the one that it came from: it has a name.
-    local: HashMap<u64, bool>,
-    /// Unix sockets that have one.
-    called: HashSet<u64>,
+    local: HashMap<u64, Local>,
     read_at: Option<Instant>,
     reading_took: Duration,
 }
@@ -77,31 +82,24 @@ impl Sockets {
             listening: HashSet::new(),
             unsure: HashSet::new(),
             local: HashMap::new(),
-            called: HashSet::new(),
             read_at: None,
             reading_took: Duration::ZERO,
         }
     }
 
-    /// A Unix socket with a name, or one that came from such: a client may have called it.
-    pub fn is_called(&self, inode: u64) -> bool {
-        self.called.contains(&inode)
-    }
-
-    /// Known to be between processes of one machine.
-    pub fn is_local(&self, inode: u64) -> bool {
-        self.local.contains_key(&inode)
-    }
-
-    /// Known to be one of a pair, or to have called another one: nobody outside called it.
-    pub fn is_nameless(&self, inode: u64) -> bool {
-        self.local.get(&inode) == Some(&false)
+    /// Known to be of no network.
+    pub fn local(&self, inode: u64) -> Option<&Local> {
+        self.local.get(&inode)
     }
 
     /// The socket `inode`, which is the process's descriptor `fd`; `None`: local, or in no table yet.
     pub fn find(&mut self, fd: i32, inode: u64) -> Option<Found<'_>> {
         if !self.known.contains_key(&inode) && !self.local.contains_key(&inode) {
-            match self.process.as_ref().and_then(|from| ask(from, fd, inode)) {
+            match self
+                .process
+                .as_ref()
+                .and_then(|from| ask(from, self.pid, fd, inode))
+            {
                 Some(told) => self.learn(inode, told),
                 None => self.read(inode, PAUSE_TIMES),
             }
@@ -119,14 +117,10 @@ impl Sockets {
             self.known.clear();
             self.unsure.clear();
             self.local.clear();
-            self.called.clear();
         }
         let socket = match told {
-            Asked::Local { has_name, is_unix } => {
-                self.local.insert(inode, has_name);
-                if has_name && is_unix {
-                    self.called.insert(inode);
-                }
+            Asked::Local(local) => {
+                self.local.insert(inode, local);
                 return;
             }
             Asked::Datagrams(socket) => socket,
@@ -202,18 +196,18 @@ fn classes(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// `None` where it cannot be had, is another one by now, or only the tables know its peer: while it connects.
-fn ask(process: &OwnedFd, fd: i32, inode: u64) -> Option<Asked> {
+fn ask(process: &OwnedFd, pid: u32, fd: i32, inode: u64) -> Option<Asked> {
     let socket = pidfd_getfd(process, fd, PidfdGetfdFlags::empty()).ok()?;
     if rustix::fs::fstat(&socket).ok()?.st_ino != inode {
         return None;
     }
     let family = sockopt::socket_domain(&socket).ok()?;
     if !matches!(family, AddressFamily::INET | AddressFamily::INET6) {
-        let name = getsockname(&socket).ok()?;
-        // Of no name at all the kernel gives the family alone.
-        let is_unix = family == AddressFamily::UNIX;
-        let has_name = !is_unix || name.addr_len() as usize > FAMILY_LEN;
-        return Some(Asked::Local { has_name, is_unix });
+        let of_the_kernel = family != AddressFamily::UNIX;
+        return match of_the_kernel {
+            true => Some(Asked::Local(Local::OfTheKernel)),
+            false => unix(&socket, pid).map(Asked::Local),
+        };
     }
     let local = SocketAddr::try_from(getsockname(&socket).ok()?).ok()?;
     let peer = getpeername(&socket).ok().flatten();
@@ -233,6 +227,89 @@ fn ask(process: &OwnedFd, fd: i32, inode: u64) -> Option<Asked> {
     }
 }
 
+/// Who calls whom: of a stream that was accepted the name is the listener's, and its client has none. What the process
+/// called itself in is between its own threads.
+fn unix(socket: &OwnedFd, pid: u32) -> Option<Local> {
+    let name = unix_name(getsockname(socket).ok()?);
+    let peer = getpeername(socket).ok().flatten().and_then(unix_name);
+    let is_stream = sockopt::socket_type(socket).ok()? != SocketType::DGRAM;
+    let is_own = || peer_pid(socket) == Some(pid);
+    let local = match (name, peer) {
+        (Some(name), _) if is_stream => Local::Called {
+            name,
+            by_one_client: !sockopt::socket_acceptconn(socket).ok()?,
+        },
+        (_, Some(_)) if is_own() => Local::Nameless,
+        (_, Some(peer)) => Local::Calls(peer),
+        (Some(name), None) => Local::Called {
+            name,
+            by_one_client: false,
+        },
+        (None, None) => Local::Nameless,
+    };
+    Some(local)
+}
+
+/// The process that listened, or made the pair (`SO_PEERCRED` of unix(7)); of another PID namespace it is 0.
+fn peer_pid(socket: &OwnedFd) -> Option<u32> {
+    // rustix' own type of it may not hold a 0.
+    let mut peer = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes, the size of `peer`, all of whose bits are integers.
+    let failed = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut len,
+        )
+    };
+    u32::try_from(peer.pid).ok().filter(|_| failed == 0)
+}
+
+/// The path, or an abstract name as `ss` writes it; `None` where it has none.
+fn unix_name(address: SocketAddrAny) -> Option<String> {
+    let address = SocketAddrUnix::try_from(address).ok()?;
+    let path = address.path_bytes().map(String::from_utf8_lossy);
+    // Of no name at all rustix makes an empty one.
+    let name = address.abstract_name().filter(|name| !name.is_empty());
+    let name = name.map(|name| format!("@{}", String::from_utf8_lossy(name)));
+    path.map(|path| path.into_owned()).or(name)
+}
+
+/// The bytes of a `struct sockaddr` as they were given to connect(2): "127.0.0.1:5432", "/run/x.sock".
+pub fn address_in(bytes: &[u8]) -> Option<String> {
+    let (family, rest) = bytes.split_first_chunk()?;
+    let family = AddressFamily::from_raw(u16::from_ne_bytes(*family));
+    let network = |ip: IpAddr| {
+        let port = u16::from_be_bytes(*rest.first_chunk()?);
+        Some(format!("{}:{port}", shown(ip)))
+    };
+    match family {
+        AddressFamily::INET => network(<[u8; 4]>::try_from(rest.get(2..6)?).ok()?.into()),
+        // Behind four bytes about the flow (`struct sockaddr_in6`).
+        AddressFamily::INET6 => network(<[u8; 16]>::try_from(rest.get(6..22)?).ok()?.into()),
+        AddressFamily::UNIX => {
+            let (lead, name) = match rest.split_first()? {
+                (0, name) => ("@", name),
+                _ => ("", rest),
+            };
+            let end = name
+                .iter()
+                .position(|byte| *byte == 0)
+                .unwrap_or(name.len());
+            let name = String::from_utf8_lossy(&name[..end]);
+            (!name.is_empty()).then(|| format!("{lead}{name}"))
+        }
+        _ => None,
+    }
+}
+
 /// As a table has it where nobody is at the other end.
 fn nobody(local: IpAddr) -> String {
     match local {
@@ -249,11 +326,20 @@ fn shown(address: IpAddr) -> String {
     }
 }
 
-/// The inodes of /proc/PID/net/unix, the seventh field of each line, and whether a name follows.
-pub fn parse_local(text: &str) -> HashMap<u64, bool> {
+/// /proc/PID/net/unix by inode: "0000000000000000: 00000003 00000000 00000000 0001 03 8912 /run/x.sock". Whom a socket
+/// called is not in it.
+pub fn parse_local(text: &str) -> HashMap<u64, Local> {
+    const STREAM: &str = "0001";
+    const CONNECTED: &str = "03";
     let socket = |line: &str| {
-        let mut fields = line.split_whitespace().skip(6);
-        Some((fields.next()?.parse().ok()?, fields.next().is_some()))
+        let mut fields = line.split_whitespace().skip(4);
+        let (kind, state) = (fields.next()?, fields.next()?);
+        let inode = fields.next()?.parse().ok()?;
+        let local = fields.next().map_or(Local::Nameless, |name| Local::Called {
+            name: name.to_owned(),
+            by_one_client: kind == STREAM && state == CONNECTED,
+        });
+        Some((inode, local))
     };
     text.lines().skip(1).filter_map(socket).collect()
 }

@@ -5,23 +5,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::event::{NO_ADDRESS, Wait, WaitKind};
 
-use super::descriptors::{Descriptor, Descriptors, Kind, Peers, Watched};
+use super::descriptors::{Descriptor, Descriptors, Kind, Peers, Watched, network_of};
 use super::places::Places;
+use super::sockets::address_in;
+pub use super::syscall::Call;
+use super::syscall::{Sort, sort};
 use symbols::memory::Memory;
-
-/// A system call as it stands when its thread is off its CPU.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Call {
-    /// Negative: not in a system call, so in a fault.
-    pub number: i64,
-    pub args: [u64; 4],
-}
-
-impl Call {
-    pub fn is_futex(&self) -> bool {
-        sort(self.number) == Sort::Futex
-    }
-}
 
 pub struct Waits {
     memory: Memory,
@@ -35,6 +24,8 @@ pub struct Waits {
     rwlocks: HashSet<u64>,
 }
 
+/// `struct sockaddr_un`, the longest that is read.
+const ADDRESS_BYTES_MAX: usize = 110;
 /// Words of either kind remembered; past it they are learnt anew.
 const WORDS_MAX: usize = 8_192;
 /// `struct __pthread_rwlock_arch_t`: readers wait at its third word, writers at the fourth, and the seventh is the
@@ -42,102 +33,6 @@ const WORDS_MAX: usize = 8_192;
 const WRITER_BEHIND: [u64; 2] = [16, 12];
 /// What a writer waits with while readers have the lock.
 const WRITER_FOR_READERS: u64 = 2;
-
-/// What a call number stands for; the arguments say more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sort {
-    Futex,
-    Read,
-    Write,
-    Connect,
-    Accept,
-    Poll,
-    Epoll,
-    Select,
-    Sleep,
-    /// A lock of a whole file, or of a part of one with the calls that wait for it.
-    Flock,
-    Fcntl,
-    Sync(&'static str),
-    File(&'static str),
-    Memory(&'static str),
-    Other,
-}
-
-/// The libc crate has no name for it on machines that use the kernel's generic table (asm-generic/unistd.h).
-#[cfg(target_arch = "x86_64")]
-const SENDFILE: i64 = libc::SYS_sendfile;
-#[cfg(not(target_arch = "x86_64"))]
-const SENDFILE: i64 = 71;
-
-fn sort(number: i64) -> Sort {
-    match number {
-        libc::SYS_futex => Sort::Futex,
-        libc::SYS_read
-        | libc::SYS_readv
-        | libc::SYS_pread64
-        | libc::SYS_preadv
-        | libc::SYS_recvfrom
-        | libc::SYS_recvmsg
-        | libc::SYS_recvmmsg => Sort::Read,
-        libc::SYS_write
-        | libc::SYS_writev
-        | libc::SYS_pwrite64
-        | libc::SYS_pwritev
-        | libc::SYS_sendto
-        | libc::SYS_sendmsg
-        | SENDFILE
-        | libc::SYS_splice => Sort::Write,
-        libc::SYS_connect => Sort::Connect,
-        libc::SYS_accept | libc::SYS_accept4 => Sort::Accept,
-        libc::SYS_ppoll => Sort::Poll,
-        libc::SYS_pselect6 => Sort::Select,
-        libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => Sort::Epoll,
-        libc::SYS_nanosleep | libc::SYS_clock_nanosleep => Sort::Sleep,
-        libc::SYS_flock => Sort::Flock,
-        libc::SYS_fcntl => Sort::Fcntl,
-        libc::SYS_fsync => Sort::Sync("fsync"),
-        libc::SYS_fdatasync => Sort::Sync("fdatasync"),
-        libc::SYS_sync_file_range => Sort::Sync("sync_file_range"),
-        libc::SYS_ftruncate => Sort::Sync("ftruncate"),
-        libc::SYS_fallocate => Sort::Sync("fallocate"),
-        libc::SYS_syncfs => Sort::Sync("syncfs"),
-        libc::SYS_getdents64 => Sort::Sync("getdents"),
-        libc::SYS_msync => Sort::File("msync"),
-        libc::SYS_sync => Sort::File("sync"),
-        libc::SYS_openat => Sort::File("open"),
-        libc::SYS_unlinkat => Sort::File("unlink"),
-        libc::SYS_renameat2 => Sort::File("rename"),
-        libc::SYS_io_getevents => Sort::File("io_getevents"),
-        libc::SYS_madvise => Sort::Memory("madvise"),
-        libc::SYS_munmap => Sort::Memory("munmap"),
-        libc::SYS_mmap => Sort::Memory("mmap"),
-        libc::SYS_mremap => Sort::Memory("mremap"),
-        libc::SYS_mprotect => Sort::Memory("mprotect"),
-        libc::SYS_brk => Sort::Memory("brk"),
-        _ => sort_of_this_machine(number),
-    }
-}
-
-/// Calls that newer machines no longer have.
-#[cfg(target_arch = "x86_64")]
-fn sort_of_this_machine(number: i64) -> Sort {
-    match number {
-        libc::SYS_poll => Sort::Poll,
-        libc::SYS_select => Sort::Select,
-        libc::SYS_epoll_wait => Sort::Epoll,
-        libc::SYS_open => Sort::File("open"),
-        libc::SYS_unlink => Sort::File("unlink"),
-        libc::SYS_rename => Sort::File("rename"),
-        libc::SYS_fadvise64 => Sort::Sync("fadvise"),
-        _ => Sort::Other,
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn sort_of_this_machine(_number: i64) -> Sort {
-    Sort::Other
-}
 
 impl Waits {
     pub fn of(pid: u32) -> Waits {
@@ -163,7 +58,10 @@ impl Waits {
             Sort::Read => self.of_transfer(fd, "read", places),
             Sort::Write => self.of_transfer(fd, "write", places),
             Sort::Connect => {
-                let name = self.descriptors.describe(fd).name;
+                let bytes = (call.args[2] as usize).min(ADDRESS_BYTES_MAX);
+                let address = self.memory.stretch(call.args[1], bytes);
+                let name = address_in(&address);
+                let name = name.unwrap_or_else(|| self.descriptors.describe(fd).name);
                 told(places, WaitKind::Network, fd, &format!("connect to {name}"))
             }
             Sort::Accept => Wait::of(WaitKind::Inbound, fd as u64),
@@ -240,29 +138,38 @@ impl Waits {
             kind,
             name,
             one_client,
+            of_network,
         } = self.descriptors.describe(fd);
+        let network = network_of(of_network);
         match kind {
             Kind::File => told(places, WaitKind::Disk, fd, &format!("{verb} of {name}")),
             Kind::Outbound => {
                 let way = if verb == "read" { "from" } else { "to" };
-                let words = format!("network {verb} {way} {name}");
+                let words = format!("{network}{verb} {way} {name}");
                 told(places, WaitKind::Network, fd, &words)
             }
             Kind::Inbound if verb == "write" => {
-                let words = format!("network write to {name}");
+                let words = format!("{network}write to {name}");
                 told(places, WaitKind::Network, fd, &words)
             }
             // Idle, but for one that holds a lock meanwhile. Not by name: there may be any number.
-            Kind::Inbound => Wait {
-                one_client,
-                ..told(places, WaitKind::Inbound, fd, "network read from a client")
-            },
+            Kind::Inbound => {
+                let words = format!("{network}read from a client");
+                Wait {
+                    one_client,
+                    ..told(places, WaitKind::Inbound, fd, &words)
+                }
+            }
             Kind::Epoll => self.of_epoll(fd, places),
             Kind::Timer => told(places, WaitKind::Sleep, fd, "sleep"),
             Kind::Unknown => told(places, WaitKind::Unknown, fd, &format!("{verb} of {name}")),
             // It is full, and whoever reads it is slow: nobody waits for work so.
             Kind::Between if verb == "write" => {
-                told(places, WaitKind::Network, fd, &format!("write to {name}"))
+                let words = match self.descriptors.read_by(&name) {
+                    Some(reader) => format!("write to a pipe that {reader} reads"),
+                    None => format!("write to {name}"),
+                };
+                told(places, WaitKind::Network, fd, &words)
             }
             Kind::Between => told(places, WaitKind::Queue, fd, &format!("{verb} of {name}")),
         }
@@ -285,7 +192,7 @@ impl Waits {
         let all_write = (1..=DESCRIBED).contains(&count) && (0..count).all(writes);
         match watched.peers() {
             Some(peers) if all_write => {
-                let words = format!("network connect or write to {}", peers.first);
+                let words = format!("{}connect or write to {}", peers.network(), peers.first);
                 told(places, WaitKind::Network, 0, &words)
             }
             Some(peers) if peers.alone => told(places, WaitKind::Network, 0, &reply_of(&peers)),
@@ -401,9 +308,10 @@ pub fn owner(words: (Option<u32>, Option<u32>), known: impl Fn(u64) -> bool) -> 
 }
 
 fn reply_of(peers: &Peers) -> String {
+    let network = peers.network();
     match peers.count {
-        1 => format!("network read from {}", peers.first),
-        count => format!("network read from one of {count} peers"),
+        1 => format!("{network}read from {}", peers.first),
+        count => format!("{network}read from one of {count} peers"),
     }
 }
 

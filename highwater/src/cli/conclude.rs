@@ -212,10 +212,10 @@ pub fn code_of(verdict: &RunVerdict) -> u8 {
     }
 }
 
-/// Columns of the terminal; 100 where stdout is none.
+/// Columns of the terminal; 80 where stdout is none.
 pub fn terminal_width() -> usize {
     comfy_table::Table::new()
         .width()
-        .map_or(100, usize::from)
+        .map_or(report::COLUMNS, usize::from)
         .clamp(40, 140)
 }

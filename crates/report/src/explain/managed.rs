@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
+use crate::COLUMNS;
 use crate::visible::{shortened, visible};
 use memory::brief::brief;
 use memory::managed::{ManagedGrowth, Rise, RootGrowth, SiteGrowth, TaskGrowth, TypeGrowth};
@@ -15,7 +16,6 @@ use units::written::{bytes, bytes_per_hour, seconds};
 const ROWS_SHOWN: usize = 6;
 const HOLDERS_SHOWN: usize = 6;
 const FRAMES_SHOWN: usize = 4;
-const COLUMNS: usize = 96;
 
 pub fn text(managed: &ManagedGrowth, out: &mut String) {
     let _ = writeln!(

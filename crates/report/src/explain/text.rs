@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::Explained;
-use crate::overhead;
 use crate::visible::{shortened, visible};
+use crate::{COLUMNS, overhead};
 use heap::linked::traps::Traps;
 use heap::memory_managers::How;
 use heap::outside::Holder;
@@ -21,8 +21,6 @@ const CLASSES_SHOWN: usize = 5;
 const SITES_SHOWN: usize = 5;
 const FRAMES_SHOWN: usize = 6;
 const PYTHON_SHOWN: usize = 2;
-const COLUMNS: usize = 96;
-const REMEDY_COLUMNS: usize = 80;
 
 /// The whole text, ending with a newline.
 pub fn text(explained: &Explained) -> String {
@@ -60,7 +58,7 @@ fn remedies(explained: &Explained, out: &mut String) {
             ("      ", format!("{} ({source})", candidate.predicted)),
         ];
         for (indent, words) in lines {
-            let options = textwrap::Options::new(REMEDY_COLUMNS)
+            let options = textwrap::Options::new(COLUMNS)
                 .initial_indent(indent)
                 .subsequent_indent("      ");
             let _ = writeln!(out, "{}", textwrap::fill(&visible(&words), options));

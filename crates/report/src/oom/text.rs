@@ -3,12 +3,12 @@
 use std::fmt::Write;
 
 use super::{OomReport, rows, when};
+use crate::COLUMNS;
 use crate::visible::{shortened, visible};
 use oom::kill::Kill;
 use units::written::{bytes, counted, seconds};
 use verdict::oom::OomFinding;
 
-const COLUMNS: usize = 96;
 const NAME_COLUMNS: usize = 10;
 /// Findings in full; JSON has all.
 const FINDINGS_SHOWN: usize = 10;

@@ -269,7 +269,7 @@ impl Answers {
             Some(false) => Side::Neither,
             None => return Side::Neither,
         };
-        if self.descriptors.is_of_network(fd) {
+        if self.descriptors.describe(fd).of_network {
             self.learn_side(answer.connection, side);
         }
         if self.sides.len() >= SIDES_MAX {

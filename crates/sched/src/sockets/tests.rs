@@ -2,7 +2,7 @@
 
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::thread::sleep;
 
 use super::*;
@@ -75,7 +75,7 @@ fn a_local_pair_is_in_no_table_and_no_descriptor_of_ours_stays() {
     let mut sockets = own();
     assert_eq!(told(&mut sockets, &left), None);
     let inode = rustix::fs::fstat(&left).unwrap().st_ino;
-    assert!(sockets.is_local(inode) && sockets.is_nameless(inode));
+    assert_eq!(sockets.local(inode), Some(&Local::Nameless));
     assert!(sockets.read_at.is_none(), "nothing was read for it");
     let same = fs::read_dir("/proc/self/fd").unwrap().flatten();
     let links = same.filter_map(|entry| fs::read_link(entry.path()).ok());
@@ -84,24 +84,71 @@ fn a_local_pair_is_in_no_table_and_no_descriptor_of_ours_stays() {
 }
 
 #[test]
-fn a_local_socket_that_a_client_called_has_a_name() {
+fn who_called_whom_over_a_local_socket() {
     let folder = tempfile::tempdir().unwrap();
-    let listener = UnixListener::bind(folder.path().join("s")).unwrap();
-    let client = UnixStream::connect(folder.path().join("s")).unwrap();
+    let path = folder.path().join("s");
+    let listener = UnixListener::bind(&path).unwrap();
+    let client = UnixStream::connect(&path).unwrap();
     let (server, _) = listener.accept().unwrap();
-    let nameless = |of: &dyn AsFd| {
-        let mut sockets = own();
+    let log = UnixDatagram::bind(folder.path().join("log")).unwrap();
+    let logs = UnixDatagram::unbound().unwrap();
+    logs.connect(folder.path().join("log")).unwrap();
+    let name = path.to_str().unwrap().to_owned();
+    let of = |of: &dyn AsFd, mut sockets: Sockets| {
         told(&mut sockets, of.as_fd());
-        let asked = sockets.is_nameless(rustix::fs::fstat(of).unwrap().st_ino);
-        sockets.process = None;
-        sockets.local.clear();
-        told(&mut sockets, of.as_fd());
-        let tables = sockets.is_nameless(rustix::fs::fstat(of).unwrap().st_ino);
-        assert_eq!(asked, tables);
-        asked
+        let inode = rustix::fs::fstat(of).unwrap().st_ino;
+        sockets.local(inode).cloned()
     };
-    assert!(nameless(&client));
-    assert!(!nameless(&server) && !nameless(&listener));
+    let own_tables = || Sockets {
+        process: None,
+        ..own()
+    };
+    let called = |name: &str, by_one_client| {
+        Some(Local::Called {
+            name: name.to_owned(),
+            by_one_client,
+        })
+    };
+    let sockets: [(&dyn AsFd, _); 3] = [
+        (&server, called(&name, true)),
+        (&listener, called(&name, false)),
+        (&log, called(&name.replace("/s", "/log"), false)),
+    ];
+    for (socket, expected) in sockets {
+        assert_eq!(of(socket, own()), expected);
+        assert_eq!(of(socket, own_tables()), expected);
+    }
+    // As another process that listens would be.
+    let other = || Sockets {
+        pid: u32::MAX,
+        ..own()
+    };
+    assert_eq!(of(&client, own()), Some(Local::Nameless));
+    assert_eq!(of(&client, own_tables()), Some(Local::Nameless));
+    assert_eq!(of(&client, other()), Some(Local::Calls(name.clone())));
+    let log = Local::Calls(name.replace("/s", "/log"));
+    assert_eq!(of(&logs, own()), Some(log));
+}
+
+#[test]
+fn an_address_is_read_as_it_was_given() {
+    let four = [
+        &2_u16.to_ne_bytes()[..],
+        &[0x15, 0x38, 127, 0, 0, 1],
+        &[0; 8],
+    ]
+    .concat();
+    assert_eq!(address_in(&four).unwrap(), "127.0.0.1:5432");
+    let mut six = [&10_u16.to_ne_bytes()[..], &[0, 80], &[0; 20], &[0; 4]].concat();
+    six[23] = 1;
+    assert_eq!(address_in(&six).unwrap(), "[::1]:80");
+    let unix = |path: &[u8]| address_in(&[&1_u16.to_ne_bytes()[..], path].concat());
+    assert_eq!(unix(b"/run/db\0junk").unwrap(), "/run/db");
+    assert_eq!(unix(b"\0bus").unwrap(), "@bus");
+    assert_eq!(unix(b"\0"), None);
+    for cut in [0, 1, 2, 7] {
+        assert_eq!(address_in(&four[..cut]), None);
+    }
 }
 
 #[test]
@@ -155,11 +202,18 @@ fn local_sockets_are_known_by_their_inodes() {
     // Linux 6.18.
     let text = "Num       RefCount Protocol Flags    Type St Inode Path\n\
         0000000000000000: 00000002 00000000 00010000 0001 01 9578 /run/a.socket\n\
-        0000000000000000: 00000003 00000000 00000000 0001 03 9580\nbroken\n";
-    assert_eq!(
-        parse_local(text),
-        HashMap::from([(9578, true), (9580, false)])
-    );
+        0000000000000000: 00000003 00000000 00000000 0001 03 9580\n\
+        0000000000000000: 00000003 00000000 00000000 0001 03 9581 /run/a.socket\nbroken\n";
+    let called = |by_one_client| Local::Called {
+        name: "/run/a.socket".to_owned(),
+        by_one_client,
+    };
+    let expected = [
+        (9578, called(false)),
+        (9580, Local::Nameless),
+        (9581, called(true)),
+    ];
+    assert_eq!(parse_local(text), HashMap::from(expected));
 }
 
 #[test]
