@@ -220,14 +220,14 @@ fn is_log_date(text: &str) -> bool {
     parts.len() == 4 && month_of(parts[1]).is_some()
 }
 
-/// The T of ISO 8601 stands between digits; those of Tue and UTC do not.
+/// The T of ISO 8601, and what stands for it in names of files, is between digits; those of Tue and UTC are not.
 fn without_t(text: &str) -> String {
     let digit = |at: Option<usize>| {
         at.and_then(|at| text.as_bytes().get(at))
             .is_some_and(u8::is_ascii_digit)
     };
     let parts = |at: &usize| digit(at.checked_sub(1)) && digit(Some(at + 1));
-    match text.match_indices('T').map(|(at, _)| at).find(parts) {
+    match text.match_indices(['T', '_']).map(|(at, _)| at).find(parts) {
         Some(at) => format!("{} {}", &text[..at], &text[at + 1..]),
         None => text.to_owned(),
     }

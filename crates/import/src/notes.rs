@@ -10,8 +10,7 @@ use super::time::{Moment, parse_moment};
 
 /// Names of columns that a note lists.
 const SHOWN: usize = 4;
-/// No process is smaller than a page.
-const PAGE_BYTES: f64 = 4096.0;
+/// Nobody records a process that is smaller; bytes have no fractions but where they are averages of many.
 const MIB: f64 = 1_048_576.0;
 /// Seconds of the epoch, 1989 to 2103: as milliseconds they lie in January and February of 1970.
 const EPOCH_S: std::ops::Range<f64> = 6e8..4.2e9;
@@ -80,14 +79,14 @@ impl Seen {
         Err(ImportError::new(1, place, what, SAY_OF_WHAT))
     }
 
-    /// Numbers that cannot be bytes, where nothing says what they are, are mebibytes: no process is so small.
+    /// Numbers that cannot be bytes, where nothing says what they are, are mebibytes.
     pub fn set_unit(&self, columns: &mut Columns) {
         let factor = columns
             .wide
             .first()
             .map_or(columns.value_factor, |wide| wide.1);
         let is_unknown = columns.unit.is_none() && !columns.unit_said && !self.units;
-        let is_small = self.has_fraction && self.largest < PAGE_BYTES;
+        let is_small = self.has_fraction && self.largest < MIB;
         if is_unknown && is_small && factor == 1.0 {
             columns.value_factor = MIB;
             columns.wide.iter_mut().for_each(|wide| wide.1 = MIB);

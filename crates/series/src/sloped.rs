@@ -99,10 +99,8 @@ impl Slope<'_> {
             // Steps that follow a curve follow any.
             return None;
         }
-        // What falls back takes from what rises: teeth are a line with steps down.
-        let moved: f64 = c.steps.iter().map(|step| step.1).sum();
         c.growth = Guess {
-            mean: rise.mean + moved.min(0.0),
+            mean: rise.mean - undone(&c.steps, rise.mean),
             ..rise
         };
         c.sawtooth = sawtooth(&c.steps, rise);
@@ -111,6 +109,28 @@ impl Slope<'_> {
         (c.family, c.limit, c.portions) = (Family::StepsLine, None, false);
         Some(c)
     }
+}
+
+/// What falls back takes from what rises: teeth are a line with steps down. No more than was seen to climb: a fall to
+/// a new level undoes what was there before the window. What climbed before the first one was not seen, and may have
+/// been as much as another falls.
+fn undone(steps: &[(f64, f64)], rise: f64) -> f64 {
+    let falls = || steps.iter().filter(|step| step.1 < 0.0);
+    let Some((&(first, by), &(last, _))) = falls().next().zip(falls().next_back()) else {
+        return 0.0;
+    };
+    let jumps = |from: f64, to: f64| {
+        let inside = steps
+            .iter()
+            .filter(|step| step.1 > 0.0 && (from..to).contains(&step.0));
+        inside.map(|step| step.1).sum::<f64>()
+    };
+    let climbed = |from: f64, to: f64| (to - from) * rise.max(0.0) + jumps(from, to);
+    let others = || falls().skip(1).map(|step| -step.1);
+    let of_others = others().sum::<f64>().min(climbed(first, last));
+    let largest = others().fold(0.0, f64::max).min(of_others);
+    let fell = of_others + (-by).min(climbed(0.0, first).max(largest));
+    (fell - jumps(0.0, 1.0)).max(0.0)
 }
 
 /// Floors that are nearer to each other, in windows, say nothing of the window.
@@ -156,6 +176,22 @@ pub(super) const LINE: Basis = Basis::Power(1.0);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fall_undoes_no_more_than_was_seen_to_climb() {
+        let near = |steps: &[(f64, f64)], rise, expected: f64| {
+            let undone = undone(steps, rise);
+            assert!((undone - expected).abs() < 1e-9, "{steps:?}: {undone}");
+        };
+        near(&[0.1, 0.35, 0.6, 0.85].map(|at| (at, -1.0)), 4.0, 4.0);
+        near(&[(0.2, -30.0)], 2.0, 0.4);
+        near(&[(0.1, -30.0), (0.5, -0.3), (0.9, -0.2)], 2.0, 0.3 + 0.5);
+        near(&[(0.1, -30.0), (0.5, -20.0)], 2.0, 0.8 + 0.8);
+        // A job that comes and goes.
+        near(&[(0.3, 5.0), (0.5, -5.2)], 1.0, 0.2);
+        near(&[(0.3, 5.0)], 1.0, 0.0);
+        near(&[(0.3, -5.0), (0.6, -1.0)], -1.0, 0.0);
+    }
 
     #[test]
     fn a_sawtooth_grows_from_floor_to_floor() {

@@ -254,7 +254,8 @@ impl Analyser {
                 tokens,
             };
             let judged = judge(known, tid, whole.as_ref().unwrap_or(segment));
-            let rare = is_rare(homes, tid, segment);
+            let rare = waits(segment, |wait| homes.is_rare(tid, wait));
+            let in_request = waits(segment, |wait| homes.is_once_a_request(tid, wait));
             if let State::Blocked { wait, by, .. } = &segment.state {
                 if let Judged::Idle { timed, .. } = judged
                     && wait.kind != WaitKind::Unknown
@@ -271,7 +272,7 @@ impl Analyser {
                     turns.waited(wait.object, segment.ns(), for_work);
                 }
             }
-            pieces.keep(tid, segment, &judged, rare, whole.as_ref());
+            pieces.keep(tid, segment, &judged, (rare, in_request), whole.as_ref());
             let busy = cursor.cutter.push(segment.start_ns, segment.end_ns, judged);
             ended.extend(busy);
         }
@@ -339,9 +340,9 @@ impl Analyser {
     }
 }
 
-/// A wait at a place where its thread rarely waits.
-fn is_rare(homes: &Homes, tid: Tid, segment: &Segment) -> bool {
-    matches!(&segment.state, State::Blocked { wait, .. } if homes.is_rare(tid, wait))
+/// It is a wait of such a kind.
+fn waits(segment: &Segment, of_kind: impl Fn(&Wait) -> bool) -> bool {
+    matches!(&segment.state, State::Blocked { wait, .. } if of_kind(wait))
 }
 
 fn unseen_waker(known: Known, tid: Tid, wait: &Wait, segment: &Segment) -> Option<Tid> {

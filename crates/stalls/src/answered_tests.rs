@@ -16,6 +16,7 @@ fn piece(start_ms: u64, end_ms: u64, label: Label, by: Option<Tid>) -> Piece {
         by,
         culprit: 0,
         is_rare: false,
+        is_in_request: true,
         is_for_one: false,
     }
 }
@@ -371,6 +372,12 @@ fn what_a_thread_with_one_client_waits_for_in_a_request_is_a_lock() {
         (slow.untaken[0].wait.stack, slow.untaken[0].is_taken),
         (7, true)
     );
+    // One of a pool waits for its next work.
+    let mut pool = waiter.clone();
+    pool[2].is_in_request = false;
+    pieces.of.insert(1, pool);
+    let outside = went(&pieces, &request(10, 10, 100));
+    assert_eq!(outside[&(None, Went::Outside)], 79);
     // One that has many clients waits for whatever comes.
     let mut many = waiter;
     many[0].is_for_one = false;

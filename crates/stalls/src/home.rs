@@ -88,6 +88,13 @@ impl Homes {
         wait.place != 0 && served >= SERVED_MIN && served.saturating_mul(RARE) >= rounds
     }
 
+    /// The thread has one client, and comes to wait here no more often than for that client's next request: a thread
+    /// of a pool does for its next piece of work.
+    pub fn is_once_a_request(&self, tid: Tid, wait: &Wait) -> bool {
+        let (served, rounds) = self.served_and_rounds(tid, wait);
+        served >= SERVED_MIN && served >= rounds
+    }
+
     /// How often the thread waited for the next request on one client's connection, and came to wait here.
     fn served_and_rounds(&self, tid: Tid, wait: &Wait) -> (u32, u32) {
         let served = self.served.get(&tid).map_or(0, |(_, served)| *served);

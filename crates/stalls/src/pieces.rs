@@ -46,6 +46,8 @@ pub struct Piece {
     pub culprit: Tid,
     /// A wait at a place where its thread rarely waits.
     pub is_rare: bool,
+    /// Its thread waits for its one client's next request at least as often as here.
+    pub is_in_request: bool,
     /// A wait for the next request of one client.
     pub is_for_one: bool,
 }
@@ -94,7 +96,7 @@ impl Pieces {
         tid: Tid,
         segment: &Segment,
         judged: &Judged,
-        is_rare: bool,
+        (is_rare, is_in_request): (bool, bool),
         whole: Option<&Segment>,
     ) {
         match self.keep {
@@ -117,6 +119,7 @@ impl Pieces {
         self.count += 1;
         let piece = Piece {
             is_rare,
+            is_in_request,
             ..piece(segment, judged)
         };
         let of = self.of.entry(tid).or_default();
@@ -178,6 +181,7 @@ fn piece(segment: &Segment, judged: &Judged) -> Piece {
         by,
         culprit,
         is_rare: false,
+        is_in_request: false,
         is_for_one: wait.is_some_and(|wait| wait.one_client),
     }
 }
@@ -200,7 +204,7 @@ mod tests {
                 end_ns: at * 10 + 10,
                 state: State::Running,
             };
-            pieces.keep(1 + at % 3, &segment, &Judged::OnCpu, false, None);
+            pieces.keep(1 + at % 3, &segment, &Judged::OnCpu, (false, false), None);
         }
         pieces
     }
@@ -257,10 +261,16 @@ mod tests {
             end_ns: 16,
             state: State::Running,
         };
-        pieces.keep(1, &blocked(0, 10), &idle, false, None);
-        pieces.keep(1, &blocked(10, 15), &idle, false, None);
-        pieces.keep(1, &ran, &Judged::OnCpu, false, None);
-        pieces.keep(1, &blocked(16, 20), &held, false, Some(&blocked(10, 20)));
+        pieces.keep(1, &blocked(0, 10), &idle, (false, false), None);
+        pieces.keep(1, &blocked(10, 15), &idle, (false, false), None);
+        pieces.keep(1, &ran, &Judged::OnCpu, (false, false), None);
+        pieces.keep(
+            1,
+            &blocked(16, 20),
+            &held,
+            (false, false),
+            Some(&blocked(10, 20)),
+        );
         let labels: Vec<Label> = pieces.of[&1].iter().map(|piece| piece.label).collect();
         let lock = Label::Held(Cause::Lock);
         assert_eq!(labels, [Label::Idle, lock, Label::OnCpu, lock]);
@@ -283,7 +293,7 @@ mod tests {
                 end_ns: at + 1,
                 state: State::Running,
             };
-            pieces.keep(1, &segment, &Judged::OnCpu, false, None);
+            pieces.keep(1, &segment, &Judged::OnCpu, (false, false), None);
         }
         assert!(pieces.of.values().map(Vec::len).sum::<usize>() <= PIECES_MAX);
     }

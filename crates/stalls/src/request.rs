@@ -229,6 +229,7 @@ mod tests {
             by: None,
             culprit: 0,
             is_rare: false,
+            is_in_request: true,
             is_for_one: false,
         }
     }

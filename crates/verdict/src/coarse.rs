@@ -112,6 +112,12 @@ impl CoarseFit {
         self.sketch.ln_evidence
     }
 
+    /// The same in the unit of the series: to be compared with the sum of those of parts of the bins.
+    pub fn ln_density(&self) -> f64 {
+        let bins = self.search.window.y.len() as f64;
+        self.sketch.ln_evidence - bins * self.scaled.scale.ln()
+    }
+
     /// The whole fit.
     pub fn fit(mut self) -> (Scaled, Window, Fit) {
         let fitted = if self.few {

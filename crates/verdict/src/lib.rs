@@ -20,6 +20,7 @@ mod last_readings;
 mod long_runs;
 pub mod oom;
 pub mod pair;
+mod regimes;
 pub mod remedies;
 #[cfg(test)]
 mod restarted_runs;

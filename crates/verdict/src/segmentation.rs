@@ -4,6 +4,7 @@ use super::Rules;
 use super::coarse::{CoarseFit, Cycle, Lives, View};
 use super::curve::{Opinion, Weights, conclude, opinion};
 use super::cycles::Cycles;
+use super::regimes;
 use series::bins::{Bin, bins, grain, width_for};
 use series::incarnation::{Fall, climbs_around, cuts_at, falls};
 use series::mixture::{Mixture, Part};
@@ -24,12 +25,14 @@ pub struct Segmented {
     pub saw: bool,
 }
 
-/// The incarnation that runs now.
+/// The incarnation that runs now, or what is behind the last shift of level.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LastLife {
     /// Its first reading, seconds of the series.
     pub since_s: f64,
     pub readings: usize,
+    /// It began with a restart.
+    pub is_restarted: bool,
 }
 
 /// Nothing can be fitted.
@@ -84,7 +87,7 @@ pub fn segment(series: &Series, points: &[Point], rules: &Rules) -> Seen {
         return restarts_or_not(series, points, &sudden, rules);
     }
     let birth_s = points.first().map_or(0.0, |first| first.t_s);
-    one_life(points, birth_s, rules)
+    last_regime(points, birth_s, rules)
 }
 
 fn killed_at(sudden: &[Fall], bar: f64) -> bool {
@@ -224,6 +227,7 @@ fn by_lives(
     let alone = LastLife {
         since_s: last.first().map_or(0.0, |first| first.t_s),
         readings: last.len(),
+        is_restarted: true,
     };
     let too_short = Unseen {
         last_life: Some(alone),
@@ -391,6 +395,46 @@ fn one_life(points: &[Point], birth_s: f64, rules: &Rules) -> Seen {
         ..View::default()
     };
     with_cycles(points, Cycles::of(points, &view), &view, rules)
+}
+
+/// One life, or the last regime of it.
+fn last_regime(points: &[Point], birth_s: f64, rules: &Rules) -> Seen {
+    let whole = one_life(points, birth_s, rules)?;
+    let width_s = width_for(points, &[]);
+    let view = View {
+        bins: &bins(points, &[], &[birth_s], width_s),
+        width_s,
+        grain: grain(points),
+        ..View::default()
+    };
+    let since_s = match whole.period_s {
+        None => regimes::last_start(&view, &whole.opinion),
+        Some(_) => None,
+    };
+    let Some(since_s) = since_s else {
+        return Ok(whole);
+    };
+    let last = &points[points.partition_point(|p| p.t_s < since_s)..];
+    let alone = LastLife {
+        since_s,
+        readings: last.len(),
+        is_restarted: false,
+    };
+    let Ok(mut of_last) = one_life(last, since_s, rules) else {
+        return Ok(whole);
+    };
+    let grows = |of: &Segmented| of.opinion.weights.growing >= rules.growing_from;
+    if grows(&whole) == grows(&of_last) {
+        return Ok(whole);
+    }
+    // What is flat behind a shift of level is a step.
+    let w = &mut of_last.opinion.weights;
+    (w.stepped, w.flat) = (w.stepped + w.flat, 0.0);
+    of_last.opinion.steps = whole.opinion.steps;
+    Ok(Segmented {
+        alone: Some(alone),
+        ..of_last
+    })
 }
 
 fn with_cycles(points: &[Point], found: Cycles, view: &View, rules: &Rules) -> Seen {

@@ -127,7 +127,10 @@ fn unjudged(
     unseen: Unseen,
     rules: &Rules,
 ) -> SeriesVerdict {
-    let Some(LastLife { since_s, readings }) = unseen.last_life else {
+    let Some(LastLife {
+        since_s, readings, ..
+    }) = unseen.last_life
+    else {
         let needs = "a longer window".to_owned();
         return refuse(verdict, "too few stretches of time", needs);
     };
@@ -329,8 +332,12 @@ fn since_restart(series: &Series, segmented: &Segmented) -> String {
         .map(|p| p.t_s)
         .filter(|t_s| t_s.is_finite());
     let end_s = end_s.fold(life.since_s, f64::max);
+    let start = match life.is_restarted {
+        true => "restart",
+        false => "shift of level",
+    };
     format!(
-        "; classified from its last restart on, {} before the end: level and slope were different before it",
+        "; classified from its last {start} on, {} before the end: level and slope were different before it",
         time(end_s - life.since_s)
     )
 }

@@ -172,14 +172,14 @@ impl ManagedHeap for CPython {
 
     fn holders(&mut self, types: &[String], limits: &Limits) -> Vec<Holder> {
         let found = self.read(limits, HOLDERS_BYTES, |heap, census, interpreters| {
-            holders::holders(
-                heap,
-                heap.pages.source(),
-                &census,
-                interpreters,
-                types,
-                &self.first,
-            )
+            let source = heap.pages.source();
+            let mut found =
+                holders::holders(heap, source, &census, interpreters, types, &self.first);
+            // What holds an object may be among those that were not seen.
+            if census.is_partial || heap.pages.is_late() {
+                found.retain(|holder| holder.kept == Kept::Path);
+            }
+            found
         });
         let mut found = found.unwrap_or_default();
         let native = |holder: &&mut Holder| holder.kept == Kept::Native;

@@ -36,6 +36,7 @@ impl Scene {
                 by: None,
                 culprit: 0,
                 is_rare: false,
+                is_in_request: true,
                 is_for_one: false,
             });
             at_ns += ns;
