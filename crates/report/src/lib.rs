@@ -33,6 +33,7 @@ pub mod predictions;
 pub mod stall;
 pub mod text;
 pub mod visible;
+mod wrapped;
 
 use jiff::Timestamp;
 

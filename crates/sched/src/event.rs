@@ -139,6 +139,15 @@ impl Wait {
         self.kind == WaitKind::Lock && self.object >= NO_ADDRESS
     }
 
+    /// A signal or a debugger has stopped the thread, wherever it was.
+    pub fn stop() -> Wait {
+        Wait::of(WaitKind::Sleep, NO_ADDRESS)
+    }
+
+    pub fn is_stop(&self) -> bool {
+        self.kind == WaitKind::Sleep && self.object == NO_ADDRESS
+    }
+
     /// What is known after another sample: the newer word, except where it is silent.
     pub fn joined(self, sample: Wait) -> Wait {
         let or = |new, old| if new != 0 { new } else { old };

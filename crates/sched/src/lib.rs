@@ -26,6 +26,7 @@ mod file_locks;
 mod function_names;
 pub mod gap;
 pub mod golang;
+pub mod listen;
 pub mod names;
 pub mod open_files;
 mod otlp;

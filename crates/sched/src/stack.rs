@@ -95,7 +95,7 @@ pub(super) fn is_locking(frames: &[Frame]) -> bool {
 
 /// Functions that collectors of garbage are in, by a part of their names: HotSpot's, Go's, CPython's, V8's, .NET's and
 /// Ruby's.
-const COLLECTORS: [&str; 23] = [
+const COLLECTORS: [&str; 25] = [
     "VM_GenCollect",
     "VM_G1",
     "VM_CollectFor",
@@ -111,6 +111,8 @@ const COLLECTORS: [&str; 23] = [
     "runtime.gcBgMarkWorker",
     "runtime.gcAssistAlloc",
     "runtime.gcStart",
+    "runtime.deductSweepCredit",
+    "runtime.bgsweep",
     "gc_collect_main",
     "Heap::CollectGarbage",
     "v8::internal::Scaveng",

@@ -163,6 +163,11 @@ fn a_collector_is_not_the_finalizers_that_it_calls() {
         ("runtime.gcAssistAlloc", "shop"),
         ("main.take", "shop")
     ]));
+    assert!(of(&[
+        ("runtime.sweepone", "shop"),
+        ("runtime.deductSweepCredit", "shop"),
+        ("main.take", "shop")
+    ]));
     assert!(!of(&[
         ("Order.__del__", "python"),
         ("gc_collect_main", "python3.11")

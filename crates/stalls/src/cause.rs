@@ -157,6 +157,7 @@ pub fn judge(known: Known, tid: Tid, segment: &Segment) -> Judged {
             WaitKind::Inbound | WaitKind::Outbound | WaitKind::Other | WaitKind::Unknown => {
                 idle(false)
             }
+            WaitKind::Sleep if wait.is_stop() => Judged::Part(direct(tid, segment)),
             // A goroutine that sleeps gives its thread to another: a thread that does is the runtime's own.
             WaitKind::Sleep if known.groups.carriers => idle(true),
             WaitKind::Sleep if !known.homes.sleeps_at_work(tid, &wait) => idle(true),

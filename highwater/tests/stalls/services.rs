@@ -207,6 +207,35 @@ fn a_deadlock_is_named_though_nothing_happens_any_more() {
     }
 }
 
+/// Whatever it was in: a stop is no rest.
+#[test]
+fn a_process_that_a_signal_stops_says_so() {
+    let idle = Ended(Command::new("sleep").arg("30").spawn().unwrap());
+    let pid = idle.0.id();
+    let stops = std::thread::spawn(move || {
+        let process = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+        let send = |signal| rustix::process::kill_process(process, signal).unwrap();
+        for _ in 0..8 {
+            sleep(Duration::from_millis(500));
+            send(rustix::process::Signal::STOP);
+            sleep(Duration::from_millis(300));
+            send(rustix::process::Signal::CONT);
+        }
+    });
+    let found = attached(Mode::Ebpf.word(), pid, &[]);
+    stops.join().unwrap();
+    let Some(found) = found else { return };
+    let seen = Seen {
+        found,
+        truth: Vec::new(),
+    };
+    let row = seen.row("sleep");
+    let activity = row.text("/culprit/doing");
+    assert_eq!(activity, "stopped by a signal or a debugger", "{:#}", row.0);
+    assert!(row.number("/count") >= 3, "{:#}", row.0);
+    assert!(row.number("/longest_ns") >= 250_000_000, "{:#}", row.0);
+}
+
 /// Each thread makes one request and ends: nobody idles, and nobody is there twice.
 #[test]
 fn a_server_that_starts_a_thread_for_each_request_is_one_too() {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::COLUMNS;
 use crate::visible::{shortened, visible};
+use crate::wrapped::wrapped;
 use memory::brief::brief;
 use memory::managed::{ManagedGrowth, Rise, RootGrowth, SiteGrowth, TaskGrowth, TypeGrowth};
 use memory::rank::frame_name;
@@ -33,7 +34,7 @@ pub fn text(managed: &ManagedGrowth, out: &mut String) {
     tasks(&managed.tasks, out);
     for sentence in &managed.missing {
         let line = format!("  Note: {}", visible(sentence));
-        let _ = writeln!(out, "{}", textwrap::fill(&line, COLUMNS));
+        let _ = writeln!(out, "{}", wrapped(&line, COLUMNS, ""));
     }
     let stopped = match managed.paused_s > 0.0 {
         true => format!("the program was stopped for {}", seconds(managed.paused_s)),
@@ -138,14 +139,11 @@ fn holders(holders: &[Holder], out: &mut String) {
         let share = format!("{} of {}", holder.objects, holder.asked);
         let path = visible(&holder.path.join(" ")).to_string();
         let row = format!("  {share:>12}  {}: {path}", visible(&holder.type_name));
-        let options = textwrap::Options::new(COLUMNS).subsequent_indent("                ");
-        let _ = writeln!(out, "{}", textwrap::fill(&row, options));
+        let _ = writeln!(out, "{}", wrapped(&row, COLUMNS, "                "));
         for (how, functions) in [("used by", &holder.users), ("made by", &holder.makers)] {
             if !functions.is_empty() {
                 let line = format!("                {how} {}", visible(&functions.join(", ")));
-                let options =
-                    textwrap::Options::new(COLUMNS).subsequent_indent("                  ");
-                let _ = writeln!(out, "{}", textwrap::fill(&line, options));
+                let _ = writeln!(out, "{}", wrapped(&line, COLUMNS, "                  "));
             }
         }
     }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::Explained;
 use crate::visible::{shortened, visible};
+use crate::wrapped::wrapped;
 use crate::{COLUMNS, overhead};
 use heap::linked::traps::Traps;
 use heap::memory_managers::How;
@@ -58,10 +59,8 @@ fn remedies(explained: &Explained, out: &mut String) {
             ("      ", format!("{} ({source})", candidate.predicted)),
         ];
         for (indent, words) in lines {
-            let options = textwrap::Options::new(COLUMNS)
-                .initial_indent(indent)
-                .subsequent_indent("      ");
-            let _ = writeln!(out, "{}", textwrap::fill(&visible(&words), options));
+            let line = format!("{indent}{}", visible(&words));
+            let _ = writeln!(out, "{}", wrapped(&line, COLUMNS, "      "));
         }
         if let Some(command) = candidate.command {
             // Not folded: it is to be copied.
@@ -87,14 +86,14 @@ fn head(explained: &Explained, out: &mut String) {
         visible(&rest.unwrap_or_else(|| format!(": {}", verdict.sentence))),
         verdict.confidence
     );
-    let _ = writeln!(out, "{}", textwrap::fill(&sentence, COLUMNS));
+    let _ = writeln!(out, "{}", wrapped(&sentence, COLUMNS, ""));
     let next = format!("Next: {}", visible(&verdict.next_step));
-    let _ = writeln!(out, "{}\n", textwrap::fill(&next, COLUMNS));
+    let _ = writeln!(out, "{}\n", wrapped(&next, COLUMNS, ""));
     for limitation in &verdict.limitations {
         let _ = writeln!(
             out,
             "{}",
-            textwrap::fill(&format!("But: {}", visible(limitation)), COLUMNS)
+            wrapped(&format!("But: {}", visible(limitation)), COLUMNS, "")
         );
     }
 }
@@ -359,7 +358,7 @@ fn foot(explained: &Explained, out: &mut String) {
         );
     }
     for note in &explained.notes {
-        let _ = writeln!(out, "{}", textwrap::fill(&visible(note), COLUMNS));
+        let _ = writeln!(out, "{}", wrapped(&visible(note), COLUMNS, ""));
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::{OomReport, rows, when};
 use crate::COLUMNS;
 use crate::visible::{shortened, visible};
+use crate::wrapped::wrapped;
 use oom::kill::Kill;
 use units::written::{bytes, counted, seconds};
 use verdict::oom::OomFinding;
@@ -65,13 +66,7 @@ fn searched(report: &OomReport) -> String {
 }
 
 fn filled(text: &str, indent: &str) -> String {
-    // Names, paths and command lines stay whole.
-    let options = textwrap::Options::new(COLUMNS)
-        .subsequent_indent(indent)
-        .break_words(false)
-        .word_separator(textwrap::WordSeparator::AsciiSpace)
-        .word_splitter(textwrap::WordSplitter::NoHyphenation);
-    textwrap::fill(&visible(text), options)
+    wrapped(&visible(text), COLUMNS, indent)
 }
 
 fn one(finding: &OomFinding, out: &mut String) {

@@ -14,6 +14,8 @@ pub use super::raw::{STACK_BYTES, Thread, User};
 pub const STATES: u32 = 0xff;
 /// Those of one that ends: nobody will wake it, and it never comes back.
 pub const GONE: u32 = 0x10 | 0x20;
+/// Those of one that a signal or a debugger has stopped (`__TASK_STOPPED`, `__TASK_TRACED` of include/linux/sched.h).
+pub const STOPPED: u32 = 0x4 | 0x8;
 /// The bit for waits that no signal ends: a disk, a page, the address space.
 pub const DEEP: u32 = 2;
 

@@ -1,6 +1,6 @@
 //! Records of the eBPF programs to events.
 
-use super::super::ebpf::record::{Before, GONE, Record, STATES, Short, Told, User};
+use super::super::ebpf::record::{Before, GONE, Record, STATES, STOPPED, Short, Told, User};
 use super::super::golang::{Goroutines, Probe};
 use super::super::waits::Call;
 use super::sample::{group_of, place_of};
@@ -212,9 +212,27 @@ impl Watch {
             self.tell(at_ns, tid, What::Preempted);
         } else if state & GONE != 0 {
             self.tell(at_ns, tid, What::Exited);
+        } else if state & STOPPED != 0 {
+            self.stopped(at_ns, tid);
         } else {
             self.blocked(at_ns, tid, user);
         }
+    }
+
+    /// Wherever it was: what it waited for is not what it waits for now.
+    fn stopped(&mut self, since_ns: u64, tid: u32) {
+        let wait = Wait {
+            activity: self.places.text("stopped by a signal or a debugger"),
+            ..Wait::stop()
+        };
+        self.threads.at(tid).blocked = Some(Blocked {
+            since_ns,
+            wait,
+            call: None,
+            registers: None,
+            sampled: true,
+        });
+        self.tell(since_ns, tid, What::Blocked(wait));
     }
 
     fn came_after(&mut self, at_ns: u64, tid: u32, before: &Before) {

@@ -104,8 +104,8 @@ impl Way<'_> {
     pub(super) fn held(&mut self, start_ns: u64, end_ns: u64) {
         let tid = self.receiver;
         let waits = |way: &mut Way, piece: &Piece, from_ns: u64, to_ns: u64| {
-            // The rest of the request is still to come; or a peer is asked by a socket or pipe that has no address; or it
-            // is a thread of a pool, and waits for its next work.
+            // The rest of the request is still to come; or a peer is asked by a socket or pipe that has no address; or
+            // it is a thread of a pool, and waits for its next work.
             if piece.is_for_one || piece.activity != 0 || !piece.is_in_request {
                 return way.step(None, Went::Outside, from_ns, to_ns);
             }

@@ -19,6 +19,7 @@ use observe::proc::ProcRoot;
 use report::overhead;
 use report::stall::text;
 use report::visible::visible;
+use sched::listen;
 use sched::recording::{Closing, Facts, Recorder, Written};
 use sched::time::now_ns;
 use sched::watch::{Turn, Watch};
@@ -51,6 +52,7 @@ pub struct Session<'a> {
     run_delay_start: HashMap<u32, u64>,
     cpu_start: Option<Cpu>,
     others: HashMap<u32, (String, u64)>,
+    overflows_start: Option<u64>,
 }
 
 impl<'a> Session<'a> {
@@ -76,6 +78,7 @@ impl<'a> Session<'a> {
             run_delay_start: start::run_delays(watch.pid),
             cpu_start: read_cpu(&ProcRoot::default()),
             others: start::cpu_times(),
+            overflows_start: listen::overflows(watch.pid),
             watch,
             facts,
             analyser,
@@ -219,13 +222,19 @@ impl<'a> Session<'a> {
         let watched_ns = ended_ns - self.facts.started_ns;
         let cost = self.watch.overhead(watched_ns as f64 / 1e9);
         let stolen = self.cpu_start.zip(read_cpu(&ProcRoot::default()));
+        let mut missing = self.watch.all_missing();
+        let overflows = listen::overflows(self.watch.pid).zip(self.overflows_start);
+        let overflows = overflows.map_or(0, |(now, before)| now.saturating_sub(before));
+        if overflows > 0 {
+            missing.push(listen::sentence(overflows));
+        }
         Closing {
             ended_ns,
             requesters: self.watch.requesters(),
             threads: self.watch.known().count() as u64,
             losses: self.watch.losses(),
             quota_groups: self.watch.quota_groups(),
-            missing: self.watch.all_missing(),
+            missing,
             others: self.others_since(),
             run_delay_ns: start::run_delay_since(self.watch.pid, &self.run_delay_start),
             stolen_share: stolen.and_then(|(before, now)| now.stolen_share_since(&before)),
