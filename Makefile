@@ -1,6 +1,6 @@
 # The only driver. `make demo` is the main job, `make test` what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help demo build docs subjects test tests page-tests reader-tests runtimes go-tests test-long corpus bench bench-alloc bench-verdict fuzz fuzz-guests fuzz-guests-everywhere real-short real-programs miri loom kernels dist check-packages bpf bpf-check lint deny check-aarch64 clean
+.PHONY: help demo build docs subjects test prepare tests page-tests reader-tests runtimes go-tests test-long corpus bench bench-alloc bench-verdict fuzz fuzz-guests fuzz-guests-everywhere real-short real-programs miri loom kernels dist check-packages bpf bpf-check lint deny check-aarch64 clean
 
 CARGO ?= cargo
 # Tests preload the probe by themselves. Where all of this runs in a container with a seccomp filter, it may be there too.
@@ -52,8 +52,12 @@ demo: build
 	subjects/relay/build
 	target/release/highwater run experiments/relay.toml $(RUN_FLAGS)
 
-test: subjects bpf-check page-tests reader-tests runtimes loom
+test:
+	@$(MAKE) --no-print-directory --jobs 4 --output-sync=target prepare
 	@.ci/count-skipped $(MAKE) --no-print-directory tests
+
+# Most of it is fetched: side by side with what is compiled.
+prepare: subjects bpf-check page-tests reader-tests runtimes loom
 
 tests: go-tests
 	corpus/check.py

@@ -6,6 +6,7 @@ use comfy_table::{ContentArrangement, Table};
 
 use super::SelfChecks;
 use super::requests::{Requests, Slow};
+use crate::wrapped::wrapped;
 use memory::brief::brief;
 use stalls::cause::Cause;
 use stalls::group::{ON_CPU_LEAST_NS, ON_CPU_TIMES};
@@ -13,6 +14,9 @@ use stalls::naming::{NamedCulprit, NamedFinding};
 use stalls::request::TIMES_MEDIAN;
 use units::written::{counted, nanoseconds};
 
+const HEADER: [&str; 6] = ["cause", "stalls", "threads", "longest", "total", "every"];
+/// From here on there is room for the culprit beside the numbers.
+const NARROW: usize = 100;
 /// One or two slow requests may be anything's.
 const UNEXPLAINED_MIN: usize = 3;
 
@@ -47,24 +51,48 @@ pub fn summary(
         );
         text.push_str(&requests.map(unexplained).unwrap_or_default());
     } else {
-        let mut table = Table::new();
-        table
-            .load_style(comfy_table::presets::NOTHING)
-            .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_width(u16::try_from(width).unwrap_or(u16::MAX))
-            .set_header([
-                "cause", "stalls", "threads", "longest", "total", "every", "culprit",
-            ]);
-        for row in rows {
-            table.add_row(cells(row));
+        match width < NARROW {
+            true => narrow_table(&mut text, rows, width),
+            false => wide_table(&mut text, rows, width),
         }
-        let _ = writeln!(text, "{table}");
         for row in rows {
             details(&mut text, row, width);
         }
     }
     footer(&mut text, mode, checks, width);
     text
+}
+
+fn wide_table(text: &mut String, rows: &[NamedFinding], width: usize) {
+    let mut table = Table::new();
+    table
+        .load_style(comfy_table::presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(u16::try_from(width).unwrap_or(u16::MAX))
+        .set_header(HEADER.into_iter().chain(["culprit"]));
+    for row in rows {
+        table.add_row(cells(row).into_iter().chain([culprit(row)]));
+    }
+    let _ = writeln!(text, "{table}");
+}
+
+/// The culprit below its numbers: a column beside them would be a word wide.
+fn narrow_table(text: &mut String, rows: &[NamedFinding], width: usize) {
+    let mut table = Table::new();
+    table
+        .load_style(comfy_table::presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(HEADER);
+    for row in rows {
+        table.add_row(cells(row));
+    }
+    let mut lines = table.lines();
+    let header = lines.next().unwrap_or_default();
+    let _ = writeln!(text, "{}", header.trim_end());
+    for (line, row) in lines.zip(rows) {
+        let words = wrapped(&format!("    {}", culprit(row)), width, "      ");
+        let _ = writeln!(text, "{}\n{words}", line.trim_end());
+    }
 }
 
 /// Slow requests without a row are said at once: "no stalls" alone would deny them. Where all are slow, none is slower
@@ -86,7 +114,7 @@ fn unexplained(requests: &Requests) -> String {
     }
 }
 
-fn cells(row: &NamedFinding) -> [String; 7] {
+fn cells(row: &NamedFinding) -> [String; 6] {
     let every = row.period_ns.map_or(String::new(), |period| {
         format!("{} (n={})", nanoseconds(period as f64), row.episodes)
     });
@@ -98,7 +126,6 @@ fn cells(row: &NamedFinding) -> [String; 7] {
         nanoseconds(row.longest_ns as f64),
         nanoseconds(row.total_ns as f64),
         every,
-        culprit(row),
     ]
 }
 
@@ -208,10 +235,8 @@ fn details(text: &mut String, row: &NamedFinding, width: usize) {
     let _ = writeln!(text, "\n{}", row.cause.word());
     for (word, words) in lines {
         let lead = format!("  {word}: ");
-        let options = textwrap::Options::new(width)
-            .initial_indent(&lead)
-            .subsequent_indent("    ");
-        let _ = writeln!(text, "{}", textwrap::fill(&words, options));
+        let line = format!("{lead}{words}");
+        let _ = writeln!(text, "{}", wrapped(&line, width, "    "));
     }
 }
 
@@ -304,12 +329,12 @@ fn footer(text: &mut String, mode: &str, checks: &SelfChecks, width: usize) {
             100.0 * share
         );
     }
-    let _ = writeln!(text, "\n{}", textwrap::fill(&format!("{words}."), width));
+    let _ = writeln!(text, "\n{}", wrapped(&format!("{words}."), width, ""));
     for missing in &checks.missing {
         let _ = writeln!(
             text,
             "{}",
-            textwrap::fill(&format!("Missing: {missing}."), width)
+            wrapped(&format!("Missing: {missing}."), width, "")
         );
     }
 }
