@@ -215,6 +215,12 @@ impl Connections {
         Felt::of(with.into_keys())
     }
 
+    /// A slow request was with this thread while it ran.
+    pub fn ran_for_one(&self, tid: Tid) -> bool {
+        let running = (Some(tid), Went::Thread(Label::OnCpu));
+        self.slow.iter().any(|slow| slow.ns.contains_key(&running))
+    }
+
     /// From here on a request is far slower than is usual.
     fn far_from_usual_ns(&self) -> Option<u64> {
         self.usual_ns().map(far_from)

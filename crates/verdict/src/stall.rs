@@ -52,6 +52,16 @@ pub fn is_no_shortage(finding: &Finding, share: Option<f64>) -> bool {
     finding.cause == Cause::CpuStarvation && share.is_some_and(|share| share < SHORTAGE_SHARE)
 }
 
+/// A long turn on a CPU that kept its own thread alone, and that no slow request was with: a compiler's, a cleaner's.
+/// `served`: a slow request was with that thread while it ran; `None`: too little is known of requests.
+pub fn is_beside_requests(finding: &Finding, served: Option<bool>) -> bool {
+    let alone = finding
+        .threads
+        .iter()
+        .all(|tid| *tid == finding.culprit.tid);
+    finding.cause == Cause::OnCpu && alone && served == Some(false)
+}
+
 /// Those worth a row. Beside the first, what has little of its time and only short stalls is its shadow: the mutex that
 /// goes with a condition, a peer that was slow once.
 pub fn worth_a_row(findings: Vec<Finding>, watched_ns: u64, asked: bool) -> Vec<Finding> {
@@ -164,6 +174,17 @@ mod tests {
             &finding(Cause::Lock, 9, 50, 900),
             Some(0.0)
         ));
+    }
+
+    #[test]
+    fn a_turn_that_no_slow_request_was_with_is_no_row() {
+        let mut turn = finding(Cause::OnCpu, 1, 112, 112);
+        turn.culprit.tid = 1;
+        assert!(is_beside_requests(&turn, Some(false)));
+        assert!(!is_beside_requests(&turn, Some(true)));
+        assert!(!is_beside_requests(&turn, None));
+        turn.threads.insert(2);
+        assert!(!is_beside_requests(&turn, Some(false)), "another waited");
     }
 
     #[test]

@@ -40,6 +40,9 @@ const SLOW_BYTES_MIN: f64 = 65_536.0;
 const MORE_SAMPLES: &str =
     "observe longer (--duration): the samples name the site as they become more";
 
+/// Of the time: with uprobes on for less, a longer watch sees hardly more.
+const RARELY: f64 = 0.1;
+
 /// Callers that the sentence names.
 const CALLERS: usize = 2;
 
@@ -77,7 +80,7 @@ pub fn judge(case: &Case, growth: &Growth, under: &str) -> CauseVerdict {
         return leak_beside(small, site, &rate);
     }
     if site.share_of_growth < LOST_SHARE {
-        return unexplained(site, &rate);
+        return unexplained(case, site, &rate);
     }
     let freed = freed(site, is_larger);
     let kept = kept(case, site);
@@ -203,13 +206,25 @@ fn leak_beside(site: &Site, larger: &Site, rate: &str) -> CauseVerdict {
 }
 
 /// What is sampled does not hold what grows.
-fn unexplained(largest: &Site, rate: &str) -> CauseVerdict {
+fn unexplained(case: &Case, largest: &Site, rate: &str) -> CauseVerdict {
     let sentence = format!(
         "the live heap grows by {rate}, and the sampled sites explain little of it: the largest, {}, has {}",
         named(largest),
         percent(largest.share_of_growth)
     );
-    verdict(Cause::Filling, 0.4, sentence, MORE_SAMPLES)
+    let short = case.traps.filter(|traps| traps.watched_share < RARELY);
+    let next = short.map_or_else(
+        || MORE_SAMPLES.to_owned(),
+        |traps| {
+            format!(
+                "uprobes were on for {} of the time, for the allocator is called so often: allow them more for once \
+                 (--budget 25), or restart it with the probe, which sees all: {}",
+                percent(traps.watched_share),
+                case.restart
+            )
+        },
+    );
+    verdict(Cause::Filling, 0.4, sentence, &next)
 }
 
 /// The site that the verdict is about.

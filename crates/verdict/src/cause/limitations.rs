@@ -1,6 +1,6 @@
 //! What limits a verdict: facts behind it that contradict each other, a sentence each.
 
-use super::Case;
+use super::{Case, CauseVerdict};
 use memory::limit::Overcount;
 use units::written::{bytes, percent};
 
@@ -52,4 +52,23 @@ pub fn limitations(case: &Case) -> Vec<String> {
         ));
     }
     limitations
+}
+
+/// A pool that warms up starts a few threads; from so many more on, and this share of those before, they are a finding.
+const THREADS_MORE: usize = 10;
+const THREADS_SHARE: f64 = 0.25;
+
+/// Threads that become more while something else is the largest part that grows: their stacks are elsewhere in the
+/// account, and what each of them allocates is anywhere.
+pub fn more_threads(case: &Case, verdict: &CauseVerdict) -> Option<String> {
+    let (first, last) = (case.threads_first, case.threads_last);
+    let more = last.saturating_sub(first);
+    let is_much = more >= THREADS_MORE && more as f64 >= THREADS_SHARE * first as f64;
+    let is_said = verdict.sentence.contains("threads");
+    (is_much && !is_said).then(|| {
+        format!(
+            "its threads rose from {first} to {last}: each has a stack and memory of its own, so what grows may be theirs \
+             (who starts them, and for what do they wait? `ls /proc/PID/task`)"
+        )
+    })
 }

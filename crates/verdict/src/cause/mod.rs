@@ -40,7 +40,7 @@ pub mod owner;
 mod sentence;
 
 pub use heap::named;
-use limitations::{limitations, overcounted};
+use limitations::{limitations, more_threads, overcounted};
 
 use std::collections::BTreeMap;
 
@@ -399,6 +399,8 @@ pub fn judge(case: &Case) -> CauseVerdict {
             .extend(case.overcount.map(|over| overcounted(case, &over)));
     }
     verdict.limitations.extend(limitations(case));
+    let threads = more_threads(case, &verdict);
+    verdict.limitations.extend(threads);
     verdict
 }
 

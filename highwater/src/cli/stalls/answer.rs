@@ -13,7 +13,7 @@ use stalls::analyser::Analyser;
 use stalls::cause::Cause;
 use stalls::finding::summarise;
 use stalls::naming::{NamedFinding, Names, named};
-use verdict::stall::{is_no_shortage, worth_a_row};
+use verdict::stall::{is_beside_requests, is_no_shortage, worth_a_row};
 
 pub struct Answer {
     words: String,
@@ -53,7 +53,12 @@ impl Answer {
             let share = slow
                 .as_ref()
                 .and_then(|slow| slow.share_of(Cause::CpuStarvation));
-            findings.retain(|finding| !is_no_shortage(finding, share));
+            let connections = &analyser.connections;
+            let served = |tid| share.map(|_| connections.ran_for_one(tid));
+            findings.retain(|finding| {
+                !is_no_shortage(finding, share)
+                    && !is_beside_requests(finding, served(finding.culprit.tid))
+            });
         }
         let rows: Vec<NamedFinding> = findings
             .iter()

@@ -1,6 +1,7 @@
 //! What a site beside the largest changes.
 
 use super::*;
+use ::heap::linked::traps::Traps;
 
 fn of_share(share_of_growth: f64, of: Site) -> Site {
     Site {
@@ -42,6 +43,13 @@ fn a_site_with_little_of_the_growth_is_not_its_cause() {
         "{verdict:?}"
     );
     assert!(!verdict.sentence.contains("serve fills"), "{verdict:?}");
+    assert!(verdict.next_step.contains("--duration"), "{verdict:?}");
+    unknown.traps = Some(Traps {
+        watched_share: 0.014,
+        ..Traps::default()
+    });
+    let verdict = judge(&unknown);
+    assert!(verdict.next_step.contains("--budget"), "{verdict:?}");
 }
 
 /// Half of what is made at a place is freed at once, and the other half never.
