@@ -91,7 +91,8 @@ test-long:
 
 # Real programs do the same with highwater as without it: seven of them, in the gate.
 real-short:
-	$(CARGO) build --locked -p highwater -p highwater-probe
+	$(CARGO) test --workspace --locked --no-run
+	$(CARGO) build --locked -p highwater-probe
 	@if command -v python3 >/dev/null; then guests/real/run --short; else echo 'SKIPPED real programs: no python3'; fi
 
 # All of them, 50 attachments each; run again where it stopped (exit status 3 of the runner).

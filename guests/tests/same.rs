@@ -78,18 +78,12 @@ fn programs_do_the_same_with_the_probe() {
     assert!(passed(&done, keep) >= 20, "{done:?}");
 }
 
-/// Built now, as the library is; with the packages that `make real-short` builds, so that it is built once.
+/// As the tests of the whole workspace have it, where they were built: with fewer packages some dependencies have fewer
+/// features, and all would be built anew.
 fn highwater() -> PathBuf {
     let here = std::env::current_exe().unwrap();
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args([
-        "build",
-        "--locked",
-        "--package",
-        "highwater",
-        "--package",
-        "highwater-probe",
-    ]);
+    cargo.args(["test", "--workspace", "--no-run", "--locked"]);
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }
