@@ -67,8 +67,8 @@ pub fn more_threads(case: &Case, verdict: &CauseVerdict) -> Option<String> {
     let is_said = verdict.sentence.contains("threads");
     (is_much && !is_said).then(|| {
         format!(
-            "its threads rose from {first} to {last}: each has a stack and memory of its own, so what grows may be theirs \
-             (who starts them, and for what do they wait? `ls /proc/PID/task`)"
+            "its threads rose from {first} to {last}: each has a stack and memory of its own, so what grows may be \
+             theirs (who starts them, and for what do they wait? `ls /proc/PID/task`)"
         )
     })
 }

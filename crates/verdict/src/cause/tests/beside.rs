@@ -44,6 +44,7 @@ fn a_site_with_little_of_the_growth_is_not_its_cause() {
     );
     assert!(!verdict.sentence.contains("serve fills"), "{verdict:?}");
     assert!(verdict.next_step.contains("--duration"), "{verdict:?}");
+    unknown.rss = Some(grown(5.0));
     unknown.traps = Some(Traps {
         watched_share: 0.014,
         ..Traps::default()
