@@ -6,8 +6,11 @@ use std::time::{Duration, Instant};
 
 /// Pipes of which it is remembered.
 const KEPT_MAX: usize = 64;
-/// For one pipe: all open files of all processes are gone through, some microseconds each.
-const SEARCHED_FOR: Duration = Duration::from_millis(100);
+/// For one pipe: all open files of all processes are gone through, some microseconds each, and what the kernel tells of
+/// threads meanwhile waits in its ring.
+const SEARCHED_FOR: Duration = Duration::from_millis(20);
+/// For all pipes of a watch.
+const SEARCHED_FOR_ALL: Duration = Duration::from_millis(200);
 /// The last two bits of the flags of an open file; 0: it is read (`O_ACCMODE` of open(2)).
 const ACCESS: u32 = 3;
 
@@ -15,6 +18,7 @@ const ACCESS: u32 = 3;
 #[derive(Debug, Default)]
 pub struct Pipes {
     readers: HashMap<String, Option<String>>,
+    searched_for: Duration,
 }
 
 impl Pipes {
@@ -27,14 +31,19 @@ impl Pipes {
         if self.readers.len() >= KEPT_MAX {
             self.readers.clear();
         }
-        let found = search(pipe, own);
+        if self.searched_for > SEARCHED_FOR_ALL {
+            return None;
+        }
+        let begun = Instant::now();
+        let found = search(pipe, own, begun + SEARCHED_FOR);
+        self.searched_for += begun.elapsed();
         self.readers.insert(pipe.to_owned(), found.clone());
         found
     }
 }
 
-fn search(pipe: &str, own: u32) -> Option<String> {
-    let begun = Instant::now();
+/// `None` too where the time is up: another process may read it as well.
+fn search(pipe: &str, own: u32, until: Instant) -> Option<String> {
     let mut only = None;
     for entry in fs::read_dir("/proc").ok()?.flatten() {
         let pid = entry
@@ -44,10 +53,7 @@ fn search(pipe: &str, own: u32) -> Option<String> {
         let Some(pid) = pid.filter(|pid| *pid != own) else {
             continue;
         };
-        if begun.elapsed() > SEARCHED_FOR {
-            return None;
-        }
-        if reads(pid, pipe) && only.replace(pid).is_some() {
+        if reads(pid, pipe, until)? && only.replace(pid).is_some() {
             return None;
         }
     }
@@ -56,19 +62,26 @@ fn search(pipe: &str, own: u32) -> Option<String> {
     Some(format!("{} (pid {pid})", name.trim_end()))
 }
 
-fn reads(pid: u32, pipe: &str) -> bool {
+/// `None`: the time is up.
+fn reads(pid: u32, pipe: &str, until: Instant) -> Option<bool> {
     let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else {
-        return false;
+        return Some(false);
     };
-    let mut of_pipe = files.flatten().filter(|file| {
-        fs::read_link(file.path())
-            .is_ok_and(|link| link.as_os_str().as_encoded_bytes() == pipe.as_bytes())
-    });
-    of_pipe.any(|file| {
+    for file in files.flatten() {
+        if Instant::now() > until {
+            return None;
+        }
+        let link = fs::read_link(file.path()).unwrap_or_default();
+        if link.as_os_str() != pipe {
+            continue;
+        }
         let number = file.file_name();
         let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{}", number.to_string_lossy()));
-        info.is_ok_and(|info| is_read(&info))
-    })
+        if info.is_ok_and(|info| is_read(&info)) {
+            return Some(true);
+        }
+    }
+    Some(false)
 }
 
 /// By a line as "flags:\t0100000", in octal (proc_pid_fdinfo(5)).
@@ -95,19 +108,25 @@ mod tests {
         let pipe = child.stdin.take().unwrap();
         let link = fs::read_link(format!("/proc/self/fd/{}", pipe.as_raw_fd())).unwrap();
         let (link, own) = (link.to_str().unwrap(), std::process::id());
-        let mut pipes = Pipes::default();
+        let until = Instant::now() + Duration::from_secs(20);
         // Between its fork and its exec the child has this process's files, too, and its name.
         let reader = loop {
-            match pipes.reader_of(link, own) {
-                Some(reader) if reader.starts_with("cat") => break reader,
-                _ => pipes = Pipes::default(),
+            assert!(Instant::now() < until, "it was not found");
+            let reader = search(link, own, until);
+            if let Some(reader) = reader.filter(|reader| reader.starts_with("cat")) {
+                break reader;
             }
         };
         assert_eq!(reader, format!("cat (pid {})", child.id()));
+        assert_eq!(search(link, own, Instant::now()), None, "no time for it");
         drop(pipe);
         child.wait().unwrap();
-        assert_eq!(pipes.reader_of(link, own), Some(reader), "remembered");
+        let mut pipes = Pipes::default();
         assert_eq!(pipes.reader_of("pipe:[0]", own), None);
+        assert!(pipes.readers.contains_key("pipe:[0]"), "remembered");
+        pipes.searched_for = 2 * SEARCHED_FOR_ALL;
+        assert_eq!(pipes.reader_of("pipe:[1]", own), None);
+        assert_eq!(pipes.readers.len(), 1, "not searched any more");
     }
 
     #[test]

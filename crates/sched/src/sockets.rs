@@ -203,10 +203,9 @@ fn ask(process: &OwnedFd, pid: u32, fd: i32, inode: u64) -> Option<Asked> {
     }
     let family = sockopt::socket_domain(&socket).ok()?;
     if !matches!(family, AddressFamily::INET | AddressFamily::INET6) {
-        let of_the_kernel = family != AddressFamily::UNIX;
-        return match of_the_kernel {
-            true => Some(Asked::Local(Local::OfTheKernel)),
-            false => unix(&socket, pid).map(Asked::Local),
+        return match family {
+            AddressFamily::UNIX => unix(&socket, pid).map(Asked::Local),
+            _ => Some(Asked::Local(Local::OfTheKernel)),
         };
     }
     let local = SocketAddr::try_from(getsockname(&socket).ok()?).ok()?;
