@@ -18,6 +18,7 @@ mod label;
 mod last_readings;
 #[cfg(test)]
 mod long_runs;
+mod one_life;
 pub mod oom;
 pub mod pair;
 mod regimes;

@@ -1,7 +1,11 @@
 //! A shift of level with which slope and noise change too: what was before it says nothing of what comes.
 
+use super::Rules;
 use super::coarse::{CoarseFit, View};
 use super::curve::Opinion;
+use super::one_life::{LastLife, Seen, Segmented, one_life};
+use series::bins::{bins, grain, width_for};
+use series::series::Point;
 
 /// Evidence that two regimes in one window must bring, as for restarts that nobody told of ...
 const CHANGED_LN: f64 = 3.0;
@@ -13,9 +17,49 @@ const LEFT_SHARE: f64 = 1.0 / 3.0;
 const BINS_MIN: usize = 16;
 const BEFORE_MIN: usize = 5;
 
+/// One life, or the last regime of it.
+pub(super) fn last_regime(points: &[Point], birth_s: f64, rules: &Rules) -> Seen {
+    let whole = one_life(points, birth_s, rules)?;
+    let width_s = width_for(points, &[]);
+    let view = View {
+        bins: &bins(points, &[], &[birth_s], width_s),
+        width_s,
+        grain: grain(points),
+        ..View::default()
+    };
+    let since_s = match whole.period_s {
+        None => last_start(&view, &whole.opinion),
+        Some(_) => None,
+    };
+    let Some(since_s) = since_s else {
+        return Ok(whole);
+    };
+    let last = &points[points.partition_point(|p| p.t_s < since_s)..];
+    let alone = LastLife {
+        since_s,
+        readings: last.len(),
+        is_restarted: false,
+    };
+    let Ok(mut of_last) = one_life(last, since_s, rules) else {
+        return Ok(whole);
+    };
+    let grows = |of: &Segmented| of.opinion.weights.growing >= rules.growing_from;
+    if grows(&whole) == grows(&of_last) {
+        return Ok(whole);
+    }
+    // What is flat behind a shift of level is a step.
+    let w = &mut of_last.opinion.weights;
+    (w.stepped, w.flat) = (w.stepped + w.flat, 0.0);
+    of_last.opinion.steps = whole.opinion.steps;
+    Ok(Segmented {
+        alone: Some(alone),
+        ..of_last
+    })
+}
+
 /// Where the last regime starts, seconds of the series: at one of the shifts that were found, if the bins before and
 /// behind it are told better by curves of their own, with noise of their own, than by one for all.
-pub fn last_start(view: &View, opinion: &Opinion) -> Option<f64> {
+fn last_start(view: &View, opinion: &Opinion) -> Option<f64> {
     let whole = density(view, 0..view.bins.len())?;
     let count = view.bins.len();
     let least = BINS_MIN.max((LEFT_SHARE * count as f64) as usize);

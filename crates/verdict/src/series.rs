@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::curve::{Opinion, Weights, estimate};
 use super::last_readings::LastReadings;
-use super::segmentation::{LastLife, Segmented, Unseen, segment};
+use super::one_life::{LastLife, Segmented, Unseen};
+use super::segmentation::segment;
 use super::time_to_limit::time_to_limit;
 use super::{Label, Rules};
 use series::clean::{Cleaned, clean};

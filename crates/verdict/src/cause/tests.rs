@@ -141,25 +141,6 @@ fn a_process_that_grows_by_no_part_for_certain_is_not_flat() {
 }
 
 #[test]
-fn threads_that_become_more_are_said_beside_what_grows() {
-    let said = |part, first, last| {
-        let mut case = case(&[(part, 9.0)]);
-        (case.threads_first, case.threads_last) = (first, last);
-        let verdict = judge(&case);
-        let threads = |one: &&String| one.contains("threads rose from");
-        verdict.limitations.iter().filter(threads).count()
-    };
-    assert_eq!(said(Part::AnonymousMappings, 93, 286), 1);
-    assert_eq!(said(Part::AnonymousMappings, 93, 99), 0);
-    assert_eq!(said(Part::AnonymousMappings, 4, 12), 0);
-    assert_eq!(
-        said(Part::ThreadStacks, 93, 286),
-        0,
-        "it is in the sentence"
-    );
-}
-
-#[test]
 fn the_part_that_grew_most_decides() {
     let cause = |growths: &[(Part, f64)]| judge(&case(growths)).cause;
     assert_eq!(

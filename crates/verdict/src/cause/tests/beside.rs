@@ -73,3 +73,22 @@ fn lost_blocks_of_a_place_where_others_are_freed_at_once_are_a_leak() {
     half.sites[0].growth.turnover_s = 60.0;
     assert!(!judge(&half).sentence.starts_with("leak at parser_start"));
 }
+
+#[test]
+fn threads_that_become_more_are_said_beside_what_grows() {
+    let said = |part, first, last| {
+        let mut case = case(&[(part, 9.0)]);
+        (case.threads_first, case.threads_last) = (first, last);
+        let verdict = judge(&case);
+        let threads = |one: &&String| one.contains("threads rose from");
+        verdict.limitations.iter().filter(threads).count()
+    };
+    assert_eq!(said(Part::AnonymousMappings, 93, 286), 1);
+    assert_eq!(said(Part::AnonymousMappings, 93, 99), 0);
+    assert_eq!(said(Part::AnonymousMappings, 4, 12), 0);
+    assert_eq!(
+        said(Part::ThreadStacks, 93, 286),
+        0,
+        "it is in the sentence"
+    );
+}
