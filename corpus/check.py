@@ -11,8 +11,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 CAUSES_OF_MEMORY = {"leak", "filling", "retention", "mapping", "stacks", "files", "sockets", "kernel", "lazyfree", "hugepages",
                     "managed", "flat", "blind"}
-CAUSES_OF_STALLS = {"lock", "cpu-starvation", "cpu-quota", "on-cpu", "disk", "network", "page-fault", "allocator",
-                    "runtime", "sleep"}
+CAUSES_OF_STALLS = {"lock", "cpu-starvation", "cpu-quota", "on-cpu", "disk", "network", "process", "page-fault",
+                    "allocator", "runtime", "sleep"}
 FIELDS = {
     "memory": {"about", "build", "command", "causes", "causes_started", "names", "tags", "written", "first", "over",
                "over_only", "environment", "ends_early"},

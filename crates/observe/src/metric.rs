@@ -46,6 +46,7 @@ metrics! {
     STALLS_CPU_QUOTA = "stalls_cpu_quota", Counter, "The same, by a control group's quota.";
     STALLS_DISK = "stalls_disk", Counter, "The same, by a disk.";
     STALLS_NETWORK = "stalls_network", Counter, "The same, by a reply from elsewhere.";
+    STALLS_PROCESS = "stalls_process", Counter, "The same, by a child process.";
     STALLS_PAGE_FAULT = "stalls_page_fault", Counter, "The same, by pages that had to be read.";
     STALLS_ALLOCATOR = "stalls_allocator", Counter, "The same, by the allocator.";
     STALLS_RUNTIME = "stalls_runtime", Counter, "The same, by a language's runtime.";

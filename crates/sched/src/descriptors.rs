@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags};
 
 use super::file_locks::FileLocks;
-use super::pipes::Pipes;
+use super::pipes::{Pipes, children, name_of};
 use super::sockets::{Found, Local, Sockets};
+use super::unsent::HeldBack;
 
 /// A number may be closed and used anew, by a server of a connection for each request at once: what was read is
 /// believed this long.
@@ -37,6 +38,9 @@ pub enum Kind {
     Outbound,
     /// Pipe, terminal, eventfd, socket pair: another thread answers, or nobody does.
     Between,
+    /// The reading end of a pipe of which a child has the writing end, a socket of a pair whose other one a child has,
+    /// or a child itself (pidfd_open(2)).
+    Process,
     Timer,
     Epoll,
     Unknown,
@@ -45,7 +49,7 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Descriptor {
     pub kind: Kind,
-    /// Path, or the peer's address: of a connection that it opened with the port.
+    /// Path, or the peer's address: of a connection that it opened with the port. Of a process what is read from.
     pub name: String,
     /// A connection that one client opened: neither one that is listened at, nor one that gets datagrams of all.
     pub one_client: bool,
@@ -73,6 +77,8 @@ pub enum Watched {
     OneClient,
     /// No peer, or something of which it is not known who ends the wait: a timer, a connection that is just being made.
     Unknown,
+    /// No peer and no client, but another process, the first of them as [`Descriptor::name`] has it.
+    Process(String),
     Peers(Peers),
 }
 
@@ -106,7 +112,7 @@ impl Watched {
     pub fn peers(self) -> Option<Peers> {
         match self {
             Watched::Peers(peers) => Some(peers),
-            Watched::Clients | Watched::OneClient | Watched::Unknown => None,
+            Watched::Clients | Watched::OneClient | Watched::Unknown | Watched::Process(_) => None,
         }
     }
 }
@@ -139,13 +145,14 @@ impl Descriptors {
             epolls: HashMap::new(),
             mounts: HashMap::new(),
             locks: FileLocks::default(),
-            pipes: Pipes::default(),
+            pipes: Pipes::new(),
         }
     }
 
     /// What several descriptors are together.
     pub fn watched(&mut self, fds: &[i32]) -> Watched {
         let mut names = Vec::new();
+        let mut process = None;
         let (mut alone, mut known, mut has_client, mut network) = (true, true, false, true);
         for fd in fds {
             let Descriptor {
@@ -163,6 +170,10 @@ impl Descriptors {
                 Kind::Inbound => return Watched::Clients,
                 Kind::Between if self.may_have_called(*fd, &name) => return Watched::Clients,
                 Kind::Between if self.is_own(&name) && !name.starts_with('/') => alone = false,
+                Kind::Process => {
+                    alone = false;
+                    process.get_or_insert(name);
+                }
                 Kind::Between | Kind::Timer | Kind::Epoll | Kind::File | Kind::Unknown => {
                     known = false;
                 }
@@ -170,6 +181,9 @@ impl Descriptors {
         }
         if has_client {
             return Watched::OneClient;
+        }
+        if let Some(process) = process.filter(|_| names.is_empty()) {
+            return Watched::Process(process);
         }
         let Some(first) = names.first().cloned().filter(|_| known) else {
             return Watched::Unknown;
@@ -191,7 +205,7 @@ impl Descriptors {
         let descriptor = self.describe(fd);
         match descriptor.kind {
             Kind::Inbound => Some(descriptor.one_client),
-            Kind::Outbound | Kind::Between => Some(false),
+            Kind::Outbound | Kind::Between | Kind::Process => Some(false),
             Kind::File | Kind::Timer | Kind::Epoll | Kind::Unknown => None,
         }
     }
@@ -215,8 +229,15 @@ impl Descriptors {
         {
             return known.clone();
         }
-        let fds = watched_by(self.pid, epoll);
-        let watched = fds.map_or(Watched::Clients, |fds| self.watched(&fds));
+        let watched = match has_many_files(self.pid) {
+            true => Watched::Clients,
+            false => match watched_by(self.pid, epoll) {
+                Some(fds) if fds.len() <= WATCHED_MAX => self.watched(&fds),
+                Some(_) => Watched::Clients,
+                // A loop within the loop has one of its own, and the next one may get its number.
+                None => return Watched::Unknown,
+            },
+        };
         if self.epolls.len() >= KEPT_MAX {
             self.epolls.clear();
         }
@@ -257,7 +278,8 @@ impl Descriptors {
         let kind = match target {
             _ if target.starts_with('/') && self.has_another_end(fd) => Kind::Between,
             _ if target.starts_with('/') => Kind::File,
-            _ if target.starts_with("pipe:") => Kind::Between,
+            _ if target.starts_with("pipe:") => return self.pipe(fd, target),
+            "anon_inode:[pidfd]" => return self.process(fd),
             "anon_inode:[eventfd]" => Kind::Between,
             "anon_inode:[eventpoll]" => Kind::Epoll,
             "anon_inode:[timerfd]" => Kind::Timer,
@@ -265,6 +287,12 @@ impl Descriptors {
             _ => Kind::Unknown,
         };
         Descriptor::of(kind, target.to_string())
+    }
+
+    /// Why a peer has not got all that the subject wrote to this connection.
+    pub fn held_back(&self, fd: i32) -> Option<HeldBack> {
+        let link = std::fs::read_link(format!("/proc/{}/fd/{fd}", self.pid)).ok()?;
+        self.sockets.held_back(fd, inode_of(link.to_str()?))
     }
 
     /// Another process that has a lock of a file on this machine.
@@ -276,6 +304,36 @@ impl Descriptors {
         let file = rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok()?;
         let file = (file.stx_dev_major, file.stx_dev_minor, file.stx_ino);
         self.locks.holder_of(file, self.pid)
+    }
+
+    /// What is spoken to by its standard input has its work from there.
+    fn pipe(&mut self, fd: i32, target: &str) -> Descriptor {
+        let is_others = fd <= STANDARD_ERROR;
+        let writer = match is_others {
+            true => None,
+            false => self.pipes.writer_of(target, fd, self.pid),
+        };
+        match writer {
+            Some(child) => Descriptor::of(Kind::Process, format!("a pipe that {child} writes to")),
+            None => Descriptor::of(Kind::Between, target.to_owned()),
+        }
+    }
+
+    /// Of a child; any other one may be there to tell of its end.
+    fn process(&self, fd: i32) -> Descriptor {
+        let pid = self.process_of(fd).and_then(|pid| u32::try_from(pid).ok());
+        let child = pid.filter(|pid| children(self.pid).contains(pid));
+        match child.and_then(name_of) {
+            Some(name) => Descriptor::of(Kind::Process, name),
+            None => Descriptor::of(Kind::Unknown, "another process".to_owned()),
+        }
+    }
+
+    /// The number of the process that such a descriptor stands for.
+    pub fn process_of(&self, fd: i32) -> Option<i32> {
+        let info = std::fs::read_to_string(format!("/proc/{}/fdinfo/{fd}", self.pid)).ok()?;
+        let number = info.lines().find_map(|line| line.strip_prefix("Pid:"))?;
+        number.trim().parse().ok()
     }
 
     /// The other process that reads what the subject writes to this pipe.
@@ -336,19 +394,22 @@ impl Descriptors {
     }
 
     /// Of no network, or in no table yet.
-    fn local_socket(&self, inode: u64, target: &str) -> Descriptor {
-        match self.sockets.local(inode) {
+    fn local_socket(&mut self, inode: u64, target: &str) -> Descriptor {
+        let local = self.sockets.local(inode).cloned();
+        match local {
             Some(Local::Called {
                 name,
                 by_one_client,
             }) => Descriptor {
-                one_client: *by_one_client,
+                one_client: by_one_client,
                 ..Descriptor::of(Kind::Inbound, format!("a client of {name}"))
             },
-            Some(Local::Calls(name)) => Descriptor::of(Kind::Outbound, name.clone()),
-            Some(Local::Nameless | Local::OfTheKernel) | None => {
-                Descriptor::of(Kind::Between, target.to_string())
-            }
+            Some(Local::Calls(name)) => Descriptor::of(Kind::Outbound, name),
+            Some(Local::Nameless) => match self.pipes.paired_with(inode, self.pid) {
+                Some(child) => Descriptor::of(Kind::Process, format!("a socket that {child} has")),
+                None => Descriptor::of(Kind::Between, target.to_string()),
+            },
+            Some(Local::OfTheKernel) | None => Descriptor::of(Kind::Between, target.to_string()),
         }
     }
 }
@@ -369,18 +430,19 @@ fn is_local(mounts: &str, number: u64) -> bool {
     kind.is_some_and(|kind| LOCAL.contains(&kind))
 }
 
-/// `None`: too many, or it has ended.
+/// Or the process is gone.
+fn has_many_files(pid: u32) -> bool {
+    let process = i32::try_from(pid).map(procfs::process::Process::new);
+    let status = process.ok().and_then(|process| process.ok()?.status().ok());
+    status.is_none_or(|status| status.fdsize as usize > OPEN_FILES_MAX)
+}
+
+/// `None`: it is closed.
 fn watched_by(pid: u32, epoll: i32) -> Option<Vec<i32>> {
-    let process = procfs::process::Process::new(i32::try_from(pid).ok()?).ok()?;
-    let status = process.status().ok()?;
-    if status.fdsize as usize > OPEN_FILES_MAX {
-        return None;
-    }
     let file = File::open(format!("/proc/{pid}/fdinfo/{epoll}")).ok()?;
     let mut text = String::new();
     file.take(INFO_BYTES_MAX).read_to_string(&mut text).ok()?;
-    let fds = parse_watched(&text);
-    (fds.len() <= WATCHED_MAX).then_some(fds)
+    Some(parse_watched(&text))
 }
 
 /// The descriptors in lines as "tfd:        8 events:       19 data: ...".

@@ -193,14 +193,23 @@ pub enum WaitKind {
     Outbound,
     /// A reply from somewhere else.
     Network,
+    /// A child process: that it ends, or what it writes. Idle in a thread that waits for nothing else.
+    Process,
     Disk,
     /// A page that is not in memory.
     Fault,
     /// The address space itself: madvise, munmap, mmap, or a fault while another thread does so.
     Memory,
     Sleep,
-    /// A child, a signal: idle by nature.
+    /// A signal, or what the kernel does for itself: idle by nature.
     Other,
     /// Nobody looked.
     Unknown,
+}
+
+impl WaitKind {
+    /// For what somebody outside of the program was asked.
+    pub fn is_for_an_answer(self) -> bool {
+        matches!(self, WaitKind::Network | WaitKind::Process)
+    }
 }

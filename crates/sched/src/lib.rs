@@ -45,5 +45,6 @@ pub mod symbol_table;
 mod symbolless;
 mod syscall;
 pub mod time;
+mod unsent;
 pub mod waits;
 pub mod watch;

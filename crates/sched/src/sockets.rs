@@ -11,6 +11,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use super::unsent::{HeldBack, Outgoing};
 use rustix::net::{
     AddressFamily, SocketAddrAny, SocketAddrUnix, SocketType, getpeername, getsockname, sockopt,
 };
@@ -112,6 +113,12 @@ impl Sockets {
         Some(Found { socket, taken_in })
     }
 
+    /// Why not all that was written to the socket `inode`, the process's descriptor `fd`, is with its peer.
+    pub fn held_back(&self, fd: i32, inode: u64) -> Option<HeldBack> {
+        let socket = had(self.process.as_ref()?, fd, inode)?;
+        Outgoing::of(&socket)?.held_back()
+    }
+
     fn learn(&mut self, inode: u64, told: Asked) {
         if self.known.len() + self.local.len() >= KEPT_MAX {
             self.known.clear();
@@ -195,12 +202,16 @@ fn classes(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(about)
 }
 
-/// `None` where it cannot be had, is another one by now, or only the tables know its peer: while it connects.
-fn ask(process: &OwnedFd, pid: u32, fd: i32, inode: u64) -> Option<Asked> {
+/// `None` where it cannot be had, or is another one by now.
+fn had(process: &OwnedFd, fd: i32, inode: u64) -> Option<OwnedFd> {
     let socket = pidfd_getfd(process, fd, PidfdGetfdFlags::empty()).ok()?;
-    if rustix::fs::fstat(&socket).ok()?.st_ino != inode {
-        return None;
-    }
+    let is_it = rustix::fs::fstat(&socket).ok()?.st_ino == inode;
+    is_it.then_some(socket)
+}
+
+/// `None` where it cannot be had, or only the tables know its peer: while it connects.
+fn ask(process: &OwnedFd, pid: u32, fd: i32, inode: u64) -> Option<Asked> {
+    let socket = had(process, fd, inode)?;
     let family = sockopt::socket_domain(&socket).ok()?;
     if !matches!(family, AddressFamily::INET | AddressFamily::INET6) {
         return match family {

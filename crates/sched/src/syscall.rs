@@ -32,6 +32,8 @@ pub enum Sort {
     Sync(&'static str),
     File(&'static str),
     Memory(&'static str),
+    /// Of a child's end, by its number or by what else the call names it with.
+    Child,
     Other,
 }
 
@@ -86,6 +88,7 @@ pub fn sort(number: i64) -> Sort {
         libc::SYS_mremap => Sort::Memory("mremap"),
         libc::SYS_mprotect => Sort::Memory("mprotect"),
         libc::SYS_brk => Sort::Memory("brk"),
+        libc::SYS_wait4 | libc::SYS_waitid => Sort::Child,
         _ => sort_of_this_machine(number),
     }
 }

@@ -6,10 +6,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::event::{NO_ADDRESS, Wait, WaitKind};
 
 use super::descriptors::{Descriptor, Descriptors, Kind, Peers, Watched, network_of};
+use super::pipes::name_of;
 use super::places::Places;
 use super::sockets::address_in;
 pub use super::syscall::Call;
 use super::syscall::{Sort, sort};
+use super::unsent::HeldBack;
 use symbols::memory::Memory;
 
 pub struct Waits {
@@ -22,7 +24,14 @@ pub struct Waits {
     counters: HashSet<u64>,
     /// Words of glibc's read-write locks: those keep their writer elsewhere than a mutex its owner.
     rwlocks: HashSet<u64>,
+    /// Waits for a client's next request that were looked at, and those in which the last answer was not sent whole.
+    for_clients: u64,
+    held_back: u64,
 }
+
+/// Fewer are chance, and a smaller part is not what makes a service slow.
+const HELD_BACK_MIN: u64 = 5;
+const HELD_BACK_PART: u64 = 20;
 
 /// `struct sockaddr_un`, the longest that is read.
 const ADDRESS_BYTES_MAX: usize = 110;
@@ -42,6 +51,8 @@ impl Waits {
             futexes_are_the_runtimes: false,
             counters: HashSet::new(),
             rwlocks: HashSet::new(),
+            for_clients: 0,
+            held_back: 0,
         }
     }
 
@@ -85,8 +96,28 @@ impl Waits {
                 wait.allocator = true;
                 wait
             }
+            Sort::Child => self.of_child(call, places),
             Sort::Other => Wait::of(WaitKind::Other, 0),
         }
+    }
+
+    fn of_child(&mut self, call: &Call, places: &mut Places) -> Wait {
+        let [first, second, ..] = call.args;
+        let child = match call.number {
+            libc::SYS_wait4 => i32::try_from(first as i64).ok(),
+            _ => match first as libc::idtype_t {
+                libc::P_PID => i32::try_from(second).ok(),
+                libc::P_PIDFD => self.descriptors.process_of(second as i32),
+                _ => None,
+            },
+        };
+        let child = child.and_then(|child| u32::try_from(child).ok());
+        let name = child.filter(|child| *child > 0).and_then(name_of);
+        let words = match name {
+            Some(name) => format!("waiting for the child process {name} to end"),
+            None => "waiting for a child process to end".to_owned(),
+        };
+        told(places, WaitKind::Process, 0, &words)
     }
 
     fn of_futex(&mut self, args: &[u64; 4], places: &mut Places) -> Wait {
@@ -132,6 +163,43 @@ impl Waits {
         }
     }
 
+    /// Of a wait for a reply that goes on: why the peer has not got all that it was asked. The same is counted of waits
+    /// for the next request of a client.
+    pub fn tell_what_is_unsent(&mut self, wait: &mut Wait, call: &Call, places: &mut Places) {
+        let is_next = wait.kind == WaitKind::Inbound && wait.one_client;
+        let fd = match sort(call.number) {
+            Sort::Read => Some(call.args[0] as i32),
+            Sort::Poll if call.args[1] == 1 => self.memory.word(call.args[0]).map(|fd| fd as i32),
+            _ => None,
+        };
+        let Some(fd) = fd.filter(|_| is_next || wait.kind == WaitKind::Network) else {
+            return;
+        };
+        self.for_clients += u64::from(is_next);
+        match self.descriptors.held_back(fd) {
+            Some(held) if is_next => self.held_back += u64::from(held == HeldBack::Gathered),
+            Some(held) => {
+                let words = format!("{} ({})", places.words(wait.activity), held.words());
+                wait.activity = places.text(&words);
+            }
+            None => {}
+        }
+    }
+
+    /// What is said where a good part of the answers was held back.
+    pub fn held_back(&self) -> Option<String> {
+        let is_many = self.held_back >= HELD_BACK_MIN
+            && self.held_back.saturating_mul(HELD_BACK_PART) >= self.for_clients;
+        is_many.then(|| {
+            format!(
+                "answers that the clients had not got: at {} of {} looks at a wait for a client's next request the end \
+                 of the last answer was not sent, for Nagle's algorithm holds it back until the client acknowledges \
+                 the rest, up to 40 ms, and that is in no request here; set TCP_NODELAY, or write an answer at once",
+                self.held_back, self.for_clients
+            )
+        })
+    }
+
     /// A transfer on a descriptor that a runtime waits for in the subject's stead.
     pub fn of_transfer(&mut self, fd: i32, verb: &str, places: &mut Places) -> Wait {
         let Descriptor {
@@ -161,6 +229,12 @@ impl Waits {
                 }
             }
             Kind::Epoll => self.of_epoll(fd, places),
+            Kind::Process => told(
+                places,
+                WaitKind::Process,
+                fd,
+                &format!("{verb} from {name}"),
+            ),
             Kind::Timer => told(places, WaitKind::Sleep, fd, "sleep"),
             Kind::Unknown => told(places, WaitKind::Unknown, fd, &format!("{verb} of {name}")),
             // It is full, and whoever reads it is slow: nobody waits for work so.
@@ -190,6 +264,9 @@ impl Waits {
         let events = |at| word(at).map(|_| self.memory.word(first.wrapping_add(8 * at + 4)));
         let writes = |at| events(at).flatten().is_some_and(|events| events & 5 == 4);
         let all_write = (1..=DESCRIBED).contains(&count) && (0..count).all(writes);
+        if let Watched::Process(name) = &watched {
+            return told(places, WaitKind::Process, 0, &format!("read from {name}"));
+        }
         match watched.peers() {
             Some(peers) if all_write => {
                 let words = format!("{}connect or write to {}", peers.network(), peers.first);
@@ -214,6 +291,9 @@ impl Waits {
     fn of_epoll(&mut self, fd: i32, places: &mut Places) -> Wait {
         match self.descriptors.of_epoll(fd) {
             Watched::Peers(peers) => told(places, WaitKind::Outbound, fd, &reply_of(&peers)),
+            Watched::Process(name) => {
+                told(places, WaitKind::Process, fd, &format!("read from {name}"))
+            }
             watched => Wait {
                 one_client: watched == Watched::OneClient,
                 ..Wait::of(WaitKind::Inbound, fd as u64)

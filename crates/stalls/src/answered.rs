@@ -166,6 +166,8 @@ impl<'a> Way<'a> {
     fn label_of(&self, tid: Tid, piece: &Piece) -> Label {
         match (piece.label, piece.waited_for) {
             (Label::Idle, WaitKind::Sleep) if tid == self.receiver => Label::Held(Cause::Sleep),
+            // Of a thread that does nothing else but wait for a child, for the one that had it started.
+            (Label::Idle, WaitKind::Process) => Label::Held(Cause::Process),
             (label, _) => label,
         }
     }

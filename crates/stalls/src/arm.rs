@@ -34,6 +34,7 @@ pub fn metric_of(cause: Cause) -> Metric {
         Cause::CpuQuota => metric::STALLS_CPU_QUOTA,
         Cause::Disk => metric::STALLS_DISK,
         Cause::Network => metric::STALLS_NETWORK,
+        Cause::Process => metric::STALLS_PROCESS,
         Cause::PageFault => metric::STALLS_PAGE_FAULT,
         Cause::Allocator => metric::STALLS_ALLOCATOR,
         Cause::Runtime => metric::STALLS_RUNTIME,

@@ -27,6 +27,7 @@ pub enum Cause {
     CpuQuota,
     Disk,
     Network,
+    Process,
     PageFault,
     Allocator,
     Runtime,
@@ -35,12 +36,13 @@ pub enum Cause {
 }
 
 impl Cause {
-    pub const ALL: [Cause; 10] = [
+    pub const ALL: [Cause; 11] = [
         Cause::Lock,
         Cause::CpuStarvation,
         Cause::CpuQuota,
         Cause::Disk,
         Cause::Network,
+        Cause::Process,
         Cause::PageFault,
         Cause::Allocator,
         Cause::Runtime,
@@ -56,6 +58,7 @@ impl Cause {
             Cause::CpuQuota => "cpu-quota",
             Cause::Disk => "disk",
             Cause::Network => "network",
+            Cause::Process => "process",
             Cause::PageFault => "page-fault",
             Cause::Allocator => "allocator",
             Cause::Runtime => "runtime",
@@ -161,9 +164,12 @@ pub fn judge(known: Known, tid: Tid, segment: &Segment) -> Judged {
             // A goroutine that sleeps gives its thread to another: a thread that does is the runtime's own.
             WaitKind::Sleep if known.groups.carriers => idle(true),
             WaitKind::Sleep if !known.homes.sleeps_at_work(tid, &wait) => idle(true),
-            WaitKind::Sleep | WaitKind::Network | WaitKind::Disk | WaitKind::Fault => {
-                Judged::Part(direct(tid, segment))
-            }
+            WaitKind::Process if !known.homes.asks_at_work(tid, &wait) => idle(false),
+            WaitKind::Sleep
+            | WaitKind::Network
+            | WaitKind::Process
+            | WaitKind::Disk
+            | WaitKind::Fault => Judged::Part(direct(tid, segment)),
             _ if is_broken_off(&wait) => idle(true),
             WaitKind::Lock | WaitKind::Queue | WaitKind::Memory => answered(known, tid, segment),
         },
@@ -427,6 +433,7 @@ fn of_leaf(leaf: &Leaf) -> Option<Cause> {
     match leaf.kind {
         _ if leaf.allocator => Some(Cause::Allocator),
         LeafKind::Wait(WaitKind::Network) => Some(Cause::Network),
+        LeafKind::Wait(WaitKind::Process) => Some(Cause::Process),
         LeafKind::Wait(WaitKind::Disk) => Some(Cause::Disk),
         LeafKind::Wait(WaitKind::Fault) => Some(Cause::PageFault),
         LeafKind::Wait(WaitKind::Memory) => Some(Cause::Allocator),

@@ -132,18 +132,49 @@ impl Connections {
 
     /// While the history is there that says who ran meanwhile.
     fn keep_untaken(&mut self, slow: &Slow, lines: &Timelines) {
-        let much = |of: &&Untaken| of.ns() >= ON_CPU_LEAST_NS && 2 * of.ns() >= slow.request.ns();
-        for untaken in slow.untaken.iter().filter(much) {
+        let request_ns = slow.request.ns();
+        let much = |ns: u64| ns >= ON_CPU_LEAST_NS && 2 * ns >= request_ns;
+        let (taken, lying): (Vec<&Untaken>, Vec<&Untaken>) =
+            slow.untaken.iter().partition(|of| of.is_taken);
+        for untaken in lying.into_iter().filter(|of| much(of.ns())) {
             let key = (untaken.tid, untaken.wait.start_ns);
-            if self.untaken.len() >= TURNS_MAX && !self.untaken.contains_key(&key) {
+            let Some((slowest_ns, stall)) = self.untaken_at(key, || untaken_stall(untaken, lines))
+            else {
                 return;
-            }
-            let made = || (0, untaken_stall(untaken, lines));
-            let (slowest_ns, stall) = self.untaken.entry(key).or_insert_with(made);
-            *slowest_ns = slow.request.ns().max(*slowest_ns);
+            };
+            *slowest_ns = request_ns.max(*slowest_ns);
             stall.start_ns = stall.start_ns.min(untaken.start_ns);
             stall.ns = stall.end_ns.saturating_sub(stall.start_ns);
         }
+        // What it waits for may change hands meanwhile, and each time the thread waits anew: one stall of the request.
+        let all_ns: u64 = taken.iter().map(|of| of.ns()).sum();
+        let longest = taken.iter().max_by_key(|of| (of.wait.stack != 0, of.ns()));
+        let first_ns = taken.iter().map(|of| of.start_ns).min();
+        let last_ns = taken.iter().map(|of| of.end_ns).max();
+        if let (Some(longest), Some(start_ns), Some(end_ns)) = (longest, first_ns, last_ns)
+            && much(all_ns)
+        {
+            let stall = Stall {
+                start_ns,
+                end_ns,
+                ns: all_ns,
+                waits: taken.len() as u32,
+                ..untaken_stall(longest, lines)
+            };
+            if let Some((slowest_ns, _)) = self.untaken_at((longest.tid, start_ns), || stall) {
+                *slowest_ns = request_ns;
+            }
+        }
+    }
+
+    /// `None`: there are too many.
+    fn untaken_at(
+        &mut self,
+        key: (Tid, u64),
+        make: impl FnOnce() -> Stall,
+    ) -> Option<&mut (u64, Stall)> {
+        let is_full = self.untaken.len() >= TURNS_MAX && !self.untaken.contains_key(&key);
+        (!is_full).then(|| self.untaken.entry(key).or_insert_with(|| (0, make())))
     }
 
     /// Waits in which slow requests lay, though they had arrived.

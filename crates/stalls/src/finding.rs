@@ -192,7 +192,7 @@ fn sorted_by_cause<'a>(stalls: Vec<&'a Stall>, groups: &Groups) -> BTreeMap<Key,
                     None => (stall.cause, 0),
                 }
             }
-            (Cause::Network, _) => (Cause::Network, peers.of(stall)),
+            (cause @ (Cause::Network | Cause::Process), _) => (cause, peers.of(stall)),
             (Cause::OnCpu, _) if own_purges && may_be_the_allocators(&stall.leaf) => {
                 (Cause::Allocator, 0)
             }
@@ -204,7 +204,8 @@ fn sorted_by_cause<'a>(stalls: Vec<&'a Stall>, groups: &Groups) -> BTreeMap<Key,
     found
 }
 
-/// Peers that are asked at one place of the program are one cause: each connection of a pool has its own name.
+/// Peers and processes that are asked at one place of the program are one cause: each connection of a pool has its own
+/// name.
 struct Peers {
     of_peer: HashMap<TextId, TextId>,
 }
@@ -215,7 +216,7 @@ impl Peers {
         let mut of_peer = HashMap::new();
         for stall in stalls
             .iter()
-            .filter(|s| s.cause == Cause::Network && s.leaf.stack != 0)
+            .filter(|s| matches!(s.cause, Cause::Network | Cause::Process) && s.leaf.stack != 0)
         {
             let first = *of_stack
                 .entry(stall.leaf.stack)

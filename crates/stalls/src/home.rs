@@ -22,6 +22,8 @@ pub struct Homes {
     of: Table<Tid, Vec<Home>>,
     /// Where each thread waited last.
     last: Table<Tid, u32>,
+    /// How often each thread waited for another process.
+    asked: Table<Tid, u32>,
     /// The connection of a client that each thread waited for last, and how often in a row for that one.
     served: Table<Tid, (u64, u32)>,
 }
@@ -46,6 +48,10 @@ impl Homes {
                 (*connection, *served) = (wait.object, 0);
             }
             *served = served.saturating_add(1);
+        }
+        if wait.kind == WaitKind::Process {
+            let asked = self.asked.entry(tid).or_default();
+            *asked = asked.saturating_add(1);
         }
         if wait.place == 0 || !may_idle(wait.kind) {
             return;
@@ -113,6 +119,16 @@ impl Homes {
         rarely || served >= SERVED_MIN && served >= 2 * rounds.max(1)
     }
 
+    /// The thread waits for another process during its work: it comes to rest elsewhere, and not much less often, or
+    /// works for one client. One that only reads what a child writes, or sees to it, is idle meanwhile.
+    pub fn asks_at_work(&self, tid: Tid, wait: &Wait) -> bool {
+        let places = self.of.get(&tid).map_or(&[][..], Vec::as_slice);
+        let rests = places.iter().map(|home| u64::from(home.times));
+        let asked = self.asked.get(&tid).copied().unwrap_or(0);
+        let (served, _) = self.served_and_rounds(tid, wait);
+        served >= SERVED_MIN || rests.sum::<u64>() * u64::from(RARE) >= u64::from(asked).max(1)
+    }
+
     fn is_seldom(&self, tid: Tid, wait: &Wait, times: fn(&Home) -> u32) -> bool {
         let Some(places) = self.of.get(&tid).filter(|_| wait.place != 0) else {
             return false;
@@ -128,6 +144,7 @@ impl Homes {
     pub fn forget(&mut self, keep: impl Fn(Tid) -> bool) {
         self.of.retain(|tid, _| keep(*tid));
         self.last.retain(|tid, _| keep(*tid));
+        self.asked.retain(|tid, _| keep(*tid));
         self.served.retain(|tid, _| keep(*tid));
     }
 }
@@ -175,6 +192,22 @@ mod tests {
             homes.waited(1, &at(7));
         }
         assert!(!homes.is_rare(1, &at(7)));
+    }
+
+    #[test]
+    fn who_rests_elsewhere_waits_for_a_child_at_work() {
+        let mut homes = Homes::default();
+        let child = Wait::of(WaitKind::Process, 0);
+        (0..40).for_each(|_| homes.waited(1, &child));
+        assert!(!homes.asks_at_work(1, &child), "it does nothing else");
+        (0..4).for_each(|_| homes.waited(1, &at(7)));
+        assert!(
+            !homes.asks_at_work(1, &child),
+            "it hands on what it reads, seldom"
+        );
+        homes.waited(1, &at(7));
+        assert!(homes.asks_at_work(1, &child));
+        assert!(!homes.asks_at_work(2, &child), "nothing is known of it");
     }
 
     #[test]

@@ -215,7 +215,7 @@ fn culprit(finding: &Finding, names: &impl Names, ran_instead: &[(String, u64)])
         held.or(after).or_else(took)
     };
     // Who waits for a reply that another thread asks for waits for nothing that is held.
-    let holds = finding.cause != Cause::Network;
+    let holds = !matches!(finding.cause, Cause::Network | Cause::Process);
     let own = holds.then(let_go).flatten().or_else(|| {
         let others = [stack, held];
         others.into_iter().find_map(Stack::own_function)
@@ -362,6 +362,7 @@ fn waited_for(kind: WaitKind, object: u64) -> String {
         WaitKind::Inbound => "the next request".into(),
         WaitKind::Outbound => "the next call or reply".into(),
         WaitKind::Network => "network".into(),
+        WaitKind::Process => "another process".into(),
         WaitKind::Disk => "disk".into(),
         WaitKind::Fault => "a page".into(),
         WaitKind::Memory => "the address space".into(),

@@ -14,13 +14,15 @@ impl Segment {
         self.end_ns.saturating_sub(self.start_ns)
     }
 
-    /// Somebody outside of the program ended a wait for its peers, before its time was over.
+    /// Somebody outside of the program ended a wait for its peers, or for another process, before its time was over.
     pub fn is_reply(&self) -> bool {
         let State::Blocked { wait, by, .. } = self.state else {
             return false;
         };
         let is_over = wait.limit_ns != 0 && self.ns() >= wait.limit_ns;
-        wait.kind == WaitKind::Outbound && by == Some(Waker::Outside) && !is_over
+        matches!(wait.kind, WaitKind::Outbound | WaitKind::Process)
+            && by == Some(Waker::Outside)
+            && !is_over
     }
 }
 

@@ -97,7 +97,7 @@ pub fn is_reply(share: &Share, tid: Tid, groups: &Groups) -> bool {
         0 => share.tid,
         helper => helper,
     };
-    share.kind == LeafKind::Wait(WaitKind::Network) && groups.asks(tid, asked)
+    matches!(share.kind, LeafKind::Wait(kind) if kind.is_for_an_answer()) && groups.asks(tid, asked)
 }
 
 pub fn is_idle(kind: LeafKind) -> bool {
@@ -114,7 +114,7 @@ pub fn is_held(share: &Share) -> bool {
     let answered = share.outside && share.kind == LeafKind::Wait(WaitKind::Queue);
     let busy = matches!(
         share.kind,
-        LeafKind::OnCpu | LeafKind::Wait(WaitKind::Network | WaitKind::Sleep)
+        LeafKind::OnCpu | LeafKind::Wait(WaitKind::Network | WaitKind::Process | WaitKind::Sleep)
     );
     busy || answered && share.activity != 0
 }
@@ -172,8 +172,8 @@ pub fn queues_for_work(share: &Share, tid: Tid, groups: &Groups) -> bool {
         );
     // Of a thread that gives the pool its work from elsewhere, what comes is the work.
     let asks = share.helper == 0 || is_reply(share, tid, groups);
-    let network = share.kind == LeafKind::Wait(WaitKind::Network);
-    let held_up = network && asks || is_stall(share);
+    let outside = matches!(share.kind, LeafKind::Wait(kind) if kind.is_for_an_answer());
+    let held_up = outside && asks || is_stall(share);
     let idles = is_idle(share.kind);
     // A guess at the one that gives it its work, asleep or idle: there is none.
     let rests = idles || share.kind == LeafKind::Wait(WaitKind::Sleep);

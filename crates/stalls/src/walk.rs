@@ -387,11 +387,14 @@ impl Walker<'_> {
 
     /// A helper of the program's own (the thread of an HTTP client) waits for what its caller asked a peer.
     fn reply(&mut self, caller: &Caller, helper: Tid, wait: &Wait, (start_ns, end_ns): (u64, u64)) {
+        let kind = LeafKind::Wait(match wait.kind {
+            WaitKind::Process => WaitKind::Process,
+            _ => WaitKind::Network,
+        });
         let wait = Wait {
             activity: wait.activity,
             ..caller.wait
         };
-        let kind = LeafKind::Wait(WaitKind::Network);
         self.leaf(caller.tid, kind, Some(&wait), start_ns, end_ns);
         if let Some(share) = self.shares.last_mut() {
             share.helper = helper;

@@ -32,7 +32,7 @@ pub fn rule(cause: Cause) -> Rule {
         Cause::Allocator => (2, 0.005),
         Cause::CpuQuota => (5, 0.005),
         Cause::CpuStarvation => (40, 0.03),
-        Cause::Disk | Cause::Network => (10, 0.02),
+        Cause::Disk | Cause::Network | Cause::Process => (10, 0.02),
         Cause::PageFault => (5, 0.01),
         Cause::Sleep => (50, 0.05),
         Cause::OnCpu => (50, 0.02),

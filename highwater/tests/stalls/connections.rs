@@ -108,6 +108,23 @@ fn a_loop_within_the_loop_is_no_rest() {
     );
 }
 
+/// What only another process can end is for that one.
+#[test]
+fn a_child_that_a_loop_waits_for_is_named() {
+    let Some(seen) = handed(&["nested", "piped"], &[]) else {
+        return;
+    };
+    let row = seen.row("process");
+    assert_eq!(row.text("/culprit/function"), "run_tool", "{row:#?}");
+    let activity = row.text("/culprit/doing");
+    assert!(
+        activity.starts_with("read from a pipe that handed"),
+        "{row:#?}"
+    );
+    let with_nobody = share(&seen.found["requests"], "outside");
+    assert!(with_nobody < 0.1, "{:#}", seen.found["requests"]);
+}
+
 #[test]
 fn a_recording_has_the_requests_and_what_they_say() {
     let folder = tempfile::tempdir().unwrap();

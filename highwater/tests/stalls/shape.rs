@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 
-const CAUSES: [&str; 10] = [
+const CAUSES: [&str; 11] = [
     "lock",
     "cpu-starvation",
     "cpu-quota",
     "disk",
     "network",
+    "process",
     "page-fault",
     "allocator",
     "runtime",

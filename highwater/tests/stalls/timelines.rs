@@ -149,6 +149,7 @@ impl Scene {
             "inbound" => WaitKind::Inbound,
             "outbound" => WaitKind::Outbound,
             "network" => WaitKind::Network,
+            "process" => WaitKind::Process,
             "disk" => WaitKind::Disk,
             "fault" => WaitKind::Fault,
             "memory" => WaitKind::Memory,

@@ -107,6 +107,7 @@ impl Watch {
     pub fn all_missing(&self) -> Vec<String> {
         let ignored = self.places.ignored_perf_map.iter();
         let ignored = ignored.map(ToString::to_string);
-        self.missing.iter().cloned().chain(ignored).collect()
+        let missing = self.missing.iter().cloned().chain(ignored);
+        missing.chain(self.waits.held_back()).collect()
     }
 }

@@ -6,7 +6,7 @@ use super::super::waits::Call;
 use super::sample::{group_of, place_of};
 use super::threads::Blocked;
 use super::{OURSELVES, OWN_THREADS, Source, Watch};
-use crate::event::{StackId, TextId, Wait, Waker, What};
+use crate::event::{StackId, TextId, Tid, Wait, Waker, What};
 use bpf::ring;
 use symbols::call_site::Target;
 use symbols::registers::Registers;
@@ -121,13 +121,23 @@ impl Watch {
         };
         let (event, ungrouped) = go.event(probe, stack, &mut self.waits, &mut self.places);
         self.held.extend(event);
-        if let Some(goroutine) = ungrouped {
-            let group = self.group_at(stack);
-            if go.learns(goroutine, group.is_some()) {
-                self.groups.push((goroutine, group));
-            }
-        }
         self.go = Some(go);
+        if let Some(goroutine) = ungrouped {
+            let news = self.group_of_goroutine(goroutine, stack);
+            self.groups.extend(news);
+        }
+    }
+
+    /// By what it was started for, as far as this stack of it tells; `None` where that is no news.
+    pub(super) fn group_of_goroutine(
+        &mut self,
+        goroutine: Tid,
+        stack: StackId,
+    ) -> Option<(Tid, Option<u64>)> {
+        let group = self.group_at(stack);
+        let go = self.go.as_mut()?;
+        go.learns(goroutine, group.is_some())
+            .then_some((goroutine, group))
     }
 
     /// By where a goroutine's stack begins; none where that is in a library. Goroutines park at the same places again

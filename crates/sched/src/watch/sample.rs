@@ -142,6 +142,7 @@ impl Watch {
                 if let Some(call) = &blocked.call {
                     let (waits, places) = (&mut self.waits, &mut self.places);
                     waits.tell_file_holder(&mut wait, call, places);
+                    waits.tell_what_is_unsent(&mut wait, call, places);
                 }
                 (wait, addresses, None)
             }
@@ -193,7 +194,12 @@ impl Watch {
             known.seen = sp.map(|sp| (sp, wait.stack)).or(known.seen);
         }
         self.tell(at_ns, tid, What::Sample(wait));
-        groups.extend(self.group(tid, wait.stack));
+        let carried = self.go.as_ref().and_then(|go| go.on_thread(tid, at_ns));
+        groups.extend(match carried {
+            // One that is in a system call, and does not park.
+            Some(goroutine) => self.group_of_goroutine(goroutine, wait.stack),
+            None => self.group(tid, wait.stack),
+        });
     }
 
     /// Whether a wait ended since it began at `since_ns`, by the kernel's own word: what was read of its stack may be

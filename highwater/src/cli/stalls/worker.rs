@@ -32,8 +32,8 @@ impl Worker {
     pub fn words(&self, supervisor: u32) -> String {
         let Worker { pid, of } = self;
         format!(
-            "process {supervisor} has no clients and starts others: {pid} is watched, one of {of} with its sockets, \
-             of which it works most; another one by its own --pid, and {supervisor} itself with --exact"
+            "process {supervisor} has no clients and starts others: {pid} is watched, of {of} that take its clients \
+             the one that works most; another one by its own --pid, and {supervisor} itself with --exact"
         )
     }
 }
@@ -69,8 +69,9 @@ fn busiest(ran: &[(u64, u32)], own: u64) -> Option<Worker> {
     })
 }
 
-/// Those that run the same program file and have a socket of the parent's open: a server's workers take their clients
-/// from where that listens. A pool that computes has none.
+/// Those that run the same program file and have a socket of the parent's open, for a server's workers take their
+/// clients from where that listens, or have got a client from it (PostgreSQL's close what it listens at). A pool that
+/// computes has neither.
 fn children(pid: u32) -> Vec<u32> {
     let program = |pid: u32| {
         let file = fs::metadata(format!("/proc/{pid}/exe")).ok()?;
@@ -83,8 +84,10 @@ fn children(pid: u32) -> Vec<u32> {
         return Vec::new();
     };
     let sockets = sockets(pid);
-    let is_worker =
-        |child: &u32| program(*child) == Some(own) && !self::sockets(*child).is_disjoint(&sockets);
+    let is_worker = |child: &u32| {
+        let is_same = program(*child) == Some(own);
+        is_same && (!self::sockets(*child).is_disjoint(&sockets) || serves(*child))
+    };
     all.into_iter().filter(is_worker).collect()
 }
 

@@ -2,7 +2,8 @@
  * take 60 ms of a CPU, and answered by the loop when the worker is done. The clients are a process of their own. With
  * "fixed" the worker's jobs take 0.1 ms. With "asks" no worker is asked but an upstream, a process of its own, which
  * replies after 60 ms over a connection that is made for it. With "nested" the loop waits for a child process so long,
- * in a loop of its own. A stall in the log is a slow answer, as the client has it. */
+ * in a loop of its own; with "piped" too it has the reading end alone of the child's pipe. A stall in the log is a slow
+ * answer, as the client has it. */
 #include "truth.h"
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -159,6 +160,7 @@ int main(int argc, char **argv) {
     if (fork() == 0) be_the_clients(server);
     if (asks && fork() == 0) be_the_upstream(server, of_upstream);
     if (nested && fork() == 0) be_the_child(server);
+    if (flagged(argc, argv, "piped")) close(from_child[1]);
     close(of_upstream);
     pthread_t thread;
     pthread_create(&thread, NULL, worker, NULL);
