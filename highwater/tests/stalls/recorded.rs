@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::watched::{BOTH, attached, c, highwater, two_pairs, watch_with};
+use super::watched::{BOTH, c, highwater, two_pairs, watch_with};
 use testkit::skipped;
 
 fn replayed(file: &Path, more: &[&str]) -> Output {
@@ -82,13 +82,20 @@ fn a_full_disk_ends_the_recording_and_not_the_watch() {
         return;
     };
     let file = small.folder.path().join("w.hws");
-    let Some(found) = attached(
-        "rootless",
-        service.0.id(),
-        &["--record", file.to_str().unwrap()],
-    ) else {
-        return;
-    };
+    let pid = service.0.id().to_string();
+    let output = Command::new(highwater())
+        .args(["stalls", "--json", "--duration", "5s", "--mode", "rootless"])
+        .args(["--pid", &pid, "--record"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    if output.stdout.is_empty() {
+        return skipped(&words);
+    }
+    assert_eq!(output.status.code(), Some(4), "{words}");
+    assert!(words.contains("ends before the watch"), "{words}");
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     let watched_ns = found["self_checks"]["watched_ns"].as_u64();
     assert!(watched_ns > Some(4_500_000_000), "{watched_ns:?}");
     let again = value(&replayed(&file, &["--json"]));
@@ -96,7 +103,6 @@ fn a_full_disk_ends_the_recording_and_not_the_watch() {
     let missing = again["self_checks"]["missing"].to_string();
     assert!(missing.contains("the end of the recording"), "{missing}");
     // What is there already is left as it is.
-    let pid = service.0.id().to_string();
     let output = Command::new(highwater())
         .args(["stalls", "--pid", &pid, "--record"])
         .arg(&file)

@@ -30,7 +30,7 @@ use crate::watch::{Losses, Watch};
 pub use self::error::RecordingError;
 pub use self::names::RecordedNames;
 pub use self::read::{Next, Recording};
-pub use self::write::{Recorder, Written};
+pub use self::write::{End, Recorder, Written};
 
 const MAGIC: &[u8; 8] = b"HWSTALLS";
 /// Of the encoding: a later one cannot be read.

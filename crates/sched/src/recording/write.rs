@@ -44,7 +44,7 @@ pub struct Recorder {
     threads: HashMap<Tid, String>,
     holders: HashSet<(StackId, StackId)>,
     /// Why nothing is written any more.
-    ended: Option<String>,
+    ended: Option<End>,
 }
 
 /// What a recording came to.
@@ -54,7 +54,23 @@ pub struct Written {
     pub bytes: u64,
     pub events: u64,
     /// Why it ends before the watch did.
-    pub ended: Option<String>,
+    pub ended: Option<End>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// It is as long as it may get, so many MiB.
+    Full(u64),
+    Failed(String),
+}
+
+impl std::fmt::Display for End {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            End::Full(mib) => write!(to, "it is {mib} MiB long"),
+            End::Failed(why) => to.write_str(why),
+        }
+    }
 }
 
 impl Recorder {
@@ -144,8 +160,8 @@ impl Recorder {
         drop(self.chunks);
         let written = match self.writer.join() {
             Ok(Ok(())) => self.ended,
-            Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some("its writer ended".to_owned()),
+            Ok(Err(error)) => Some(End::Failed(error.to_string())),
+            Err(_) => Some(End::Failed("its writer ended".to_owned())),
         };
         Written {
             path: self.path,
@@ -183,9 +199,9 @@ impl Recorder {
             return;
         }
         match packed(chunk) {
-            Err(error) => self.ended = Some(error.to_string()),
+            Err(error) => self.ended = Some(End::Failed(error.to_string())),
             Ok(bytes) if self.bytes + bytes.len() as u64 > self.bytes_max => {
-                self.ended = Some(format!("it is {} MiB long", self.bytes_max >> 20));
+                self.ended = Some(End::Full(self.bytes_max >> 20));
             }
             Ok(bytes) => self.send(bytes),
         }
@@ -195,10 +211,14 @@ impl Recorder {
         let length = bytes.len() as u64;
         match self.chunks.try_send(bytes) {
             Ok(()) => self.bytes += length,
-            Err(TrySendError::Full(_)) => self.ended = Some("the disk is too slow for it".into()),
+            Err(TrySendError::Full(_)) => self.fails("the disk is too slow for it"),
             // What the writer met is said at the end.
-            Err(TrySendError::Disconnected(_)) => self.ended = Some("it cannot be written".into()),
+            Err(TrySendError::Disconnected(_)) => self.fails("it cannot be written"),
         }
+    }
+
+    fn fails(&mut self, why: &str) {
+        self.ended = Some(End::Failed(why.to_owned()));
     }
 
     fn new_names(&mut self, watch: &mut Watch) -> NewNames {

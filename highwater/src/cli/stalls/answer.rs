@@ -92,6 +92,12 @@ impl Answer {
         })
     }
 
+    /// What else was to be written.
+    pub fn and(mut self, recorded: Result<()>) -> Answer {
+        self.written = self.written.and(recorded);
+        self
+    }
+
     /// # Errors
     /// Nobody reads it, or a file beside it could not be read or written.
     pub fn print(self) -> Result<()> {

@@ -20,7 +20,7 @@ use report::overhead;
 use report::stall::text;
 use report::visible::visible;
 use sched::listen;
-use sched::recording::{Closing, Facts, Recorder, Written};
+use sched::recording::{Closing, End, Facts, Recorder, Written};
 use sched::time::now_ns;
 use sched::watch::{Turn, Watch};
 use stalls::analyser::Analyser;
@@ -95,7 +95,7 @@ impl<'a> Session<'a> {
         subject: &mut Subject,
     ) -> Result<(Option<ExitStatus>, Answer)> {
         let ended = self.follow(stop, subject);
-        let closing = self.conclude();
+        let (closing, recorded) = self.conclude();
         let answer = Answer::of(
             self.args,
             &mut self.analyser,
@@ -103,7 +103,7 @@ impl<'a> Session<'a> {
             &self.facts,
             &closing,
         )?;
-        Ok((ended, answer))
+        Ok((ended, answer.and(recorded)))
     }
 
     fn follow(&mut self, stop: &AtomicBool, subject: &mut Subject) -> Option<ExitStatus> {
@@ -198,7 +198,7 @@ impl<'a> Session<'a> {
     }
 
     /// The end of the watch, of the analysis and of the recording.
-    fn conclude(&mut self) -> Closing {
+    fn conclude(&mut self) -> (Closing, Result<()>) {
         let rest = self.watch.finish();
         let ended_ns = now_ns();
         let rest = Turn {
@@ -212,10 +212,9 @@ impl<'a> Session<'a> {
         self.analyser.finish();
         learn_holders(&mut self.watch, &self.analyser.stalls);
         let closing = self.closing(ended_ns);
-        if let Some(recorder) = self.recorder.take() {
-            tell(&recorder.finish(&rest, &closing, &mut self.watch));
-        }
-        closing
+        let recorder = self.recorder.take();
+        let written = recorder.map(|recorder| recorder.finish(&rest, &closing, &mut self.watch));
+        (closing, written.as_ref().map_or(Ok(()), tell))
     }
 
     fn closing(&mut self, ended_ns: u64) -> Closing {
@@ -252,16 +251,22 @@ fn show(line: &str) {
     let _ = out::print(&format!("{}\n", visible(line)));
 }
 
-fn tell(written: &Written) {
+/// # Errors
+/// It was to be longer.
+fn tell(written: &Written) -> Result<()> {
     let path = written.path.display();
     let events = counted(written.events, "event", "events");
     let size = bytes(written.bytes as f64);
     match &written.ended {
         None => say!("highwater: recorded {events}, {size}: highwater stalls --replay {path}"),
-        Some(words) => say!(
-            "highwater: {path} ends before the watch: {words}; what is in it can be read with --replay"
+        Some(End::Failed(why)) => anyhow::bail!(
+            "{path} ends before the watch: {why}; what is in it can be read with --replay"
+        ),
+        Some(full) => say!(
+            "highwater: {path} ends before the watch: {full}; what is in it can be read with --replay"
         ),
     }
+    Ok(())
 }
 
 /// Of holders that nobody saw let go: which of their functions took the lock.
