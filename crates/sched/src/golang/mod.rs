@@ -112,7 +112,11 @@ impl Lives {
         started.is_some_and(|started| *started != Started::ForTheProgram)
     }
 
+    /// Once it was seen at the program's own work it stays the program's.
     fn learn(&mut self, goroutine: Tid, is_own: bool) -> bool {
+        if !self.is_open(goroutine) {
+            return false;
+        }
         let now = match is_own {
             true => Started::ForTheProgram,
             false => Started::ForALibrary,
@@ -340,6 +344,11 @@ mod tests {
             assert!(!lives.learn(seven, false));
         }
         assert!(lives.learn(seven, true));
+        assert!(!lives.is_open(seven));
+        assert!(
+            !lives.learn(seven, false),
+            "as the library's a stack was read of a system call"
+        );
         assert!(!lives.is_open(seven));
     }
 

@@ -194,12 +194,12 @@ impl Watch {
             known.seen = sp.map(|sp| (sp, wait.stack)).or(known.seen);
         }
         self.tell(at_ns, tid, What::Sample(wait));
+        groups.extend(self.group(tid, wait.stack));
+        // A goroutine that is in a system call, and does not park.
         let carried = self.go.as_ref().and_then(|go| go.on_thread(tid, at_ns));
-        groups.extend(match carried {
-            // One that is in a system call, and does not park.
-            Some(goroutine) => self.group_of_goroutine(goroutine, wait.stack),
-            None => self.group(tid, wait.stack),
-        });
+        if let Some(goroutine) = carried.filter(|_| wait.stack != 0) {
+            groups.extend(self.group_of_goroutine(goroutine, wait.stack));
+        }
     }
 
     /// Whether a wait ended since it began at `since_ns`, by the kernel's own word: what was read of its stack may be
