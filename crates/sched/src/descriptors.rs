@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags};
 
 use super::file_locks::FileLocks;
-use super::pipes::{Pipes, children, name_of};
+use super::pipes::{Pipes, child_of};
 use super::sockets::{Found, Local, Sockets};
 use super::unsent::HeldBack;
 
@@ -182,7 +182,7 @@ impl Descriptors {
         if has_client {
             return Watched::OneClient;
         }
-        if let Some(process) = process.filter(|_| names.is_empty()) {
+        if let Some(process) = process.filter(|_| names.is_empty() && known) {
             return Watched::Process(process);
         }
         let Some(first) = names.first().cloned().filter(|_| known) else {
@@ -292,7 +292,9 @@ impl Descriptors {
     /// Why a peer has not got all that the subject wrote to this connection.
     pub fn held_back(&self, fd: i32) -> Option<HeldBack> {
         let link = std::fs::read_link(format!("/proc/{}/fd/{fd}", self.pid)).ok()?;
-        self.sockets.held_back(fd, inode_of(link.to_str()?))
+        // Of a file that has its number by now no copy is made: to close that may block.
+        let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+        self.sockets.held_back(fd, inode.parse().ok()?)
     }
 
     /// Another process that has a lock of a file on this machine.
@@ -322,8 +324,7 @@ impl Descriptors {
     /// Of a child; any other one may be there to tell of its end.
     fn process(&self, fd: i32) -> Descriptor {
         let pid = self.process_of(fd).and_then(|pid| u32::try_from(pid).ok());
-        let child = pid.filter(|pid| children(self.pid).contains(pid));
-        match child.and_then(name_of) {
+        match pid.and_then(|pid| child_of(self.pid, pid)) {
             Some(name) => Descriptor::of(Kind::Process, name),
             None => Descriptor::of(Kind::Unknown, "another process".to_owned()),
         }

@@ -193,8 +193,6 @@ pub enum WaitKind {
     Outbound,
     /// A reply from somewhere else.
     Network,
-    /// A child process: that it ends, or what it writes. Idle in a thread that waits for nothing else.
-    Process,
     Disk,
     /// A page that is not in memory.
     Fault,
@@ -205,6 +203,9 @@ pub enum WaitKind {
     Other,
     /// Nobody looked.
     Unknown,
+    /// A child process: that it ends, or what it writes. Idle in a thread that waits for nothing else. A recording has
+    /// these by their numbers: another one comes last.
+    Process,
 }
 
 impl WaitKind {

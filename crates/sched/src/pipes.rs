@@ -22,9 +22,8 @@ const PARENTS_MAX: usize = 256;
 #[derive(Debug)]
 pub struct Pipes {
     readers: HashMap<String, Option<String>>,
-    writers: HashMap<String, Option<String>>,
-    /// By the number of the one that is asked about.
-    pairs: HashMap<u64, Option<String>>,
+    /// Who has the other end of what the subject reads.
+    children: HashMap<String, Option<String>>,
     searched_for: Duration,
     since: Instant,
 }
@@ -40,8 +39,7 @@ impl Pipes {
     pub fn new() -> Pipes {
         Pipes {
             readers: HashMap::new(),
-            writers: HashMap::new(),
-            pairs: HashMap::new(),
+            children: HashMap::new(),
             searched_for: Duration::ZERO,
             since: Instant::now(),
         }
@@ -67,41 +65,45 @@ impl Pipes {
     /// The child that has the writing end of the pipe which `own` reads by its descriptor `fd`, where `own` has it not,
     /// by its name: there may be one for each request. A parent's pipe brings work, or its end.
     pub fn writer_of(&mut self, pipe: &str, fd: i32, own: u32) -> Option<String> {
-        if let Some(known) = self.writers.get(pipe) {
-            return known.clone();
-        }
-        let until = self.until()?;
-        let begun = Instant::now();
-        let found = written_by(pipe, fd, own, until);
-        self.searched_for += begun.elapsed();
-        if self.writers.len() >= KEPT_MAX {
-            self.writers.clear();
-        }
-        self.writers.insert(pipe.to_owned(), found.clone());
-        found
+        self.asked(pipe, |until| written_by(pipe, fd, own, until))
     }
 
-    /// The child that has the other end of a pair of sockets: those are made one after the other, and so are their
-    /// numbers (`socketpair` of net/socket.c).
+    /// The child that has the other end of a pair of sockets, where `own` has it not: those are made one after the
+    /// other, and so are their numbers (`socketpair` of net/socket.c).
     pub fn paired_with(&mut self, inode: u64, own: u32) -> Option<String> {
         let socket = |inode: u64| format!("socket:[{inode}]");
-        if let Some(known) = self.pairs.get(&inode) {
+        let next = [inode.wrapping_sub(1), inode.wrapping_add(1)].map(socket);
+        self.asked(&socket(inode), |until| {
+            for link in &next {
+                if !open_as(own, link, until)?.is_empty() {
+                    return Some(None);
+                }
+            }
+            child_that(own, |child| {
+                let mut ends = next.iter().map(|link| open_as(child, link, until));
+                ends.try_fold(false, |has, found| Some(has || !found?.is_empty()))
+            })
+        })
+    }
+
+    /// As it was found before, or by `search`, which says nothing where its time is up.
+    fn asked(
+        &mut self,
+        link: &str,
+        search: impl FnOnce(Instant) -> Option<Option<String>>,
+    ) -> Option<String> {
+        if let Some(known) = self.children.get(link) {
             return known.clone();
         }
         let until = self.until()?;
         let begun = Instant::now();
-        let next = [inode.wrapping_sub(1), inode.wrapping_add(1)].map(socket);
-        let has_it = |pid: &u32| {
-            let mut ends = next.iter();
-            ends.any(|link| open_as(*pid, link, until).is_some_and(|fds| !fds.is_empty()))
-        };
-        let child = children(own).into_iter().find(has_it);
-        let found = child.and_then(name_of);
+        let found = search(until);
         self.searched_for += begun.elapsed();
-        if self.pairs.len() >= KEPT_MAX {
-            self.pairs.clear();
+        let found = found?;
+        if self.children.len() >= KEPT_MAX {
+            self.children.clear();
         }
-        self.pairs.insert(inode, found.clone());
+        self.children.insert(link.to_owned(), found.clone());
         found
     }
 
@@ -112,18 +114,27 @@ impl Pipes {
     }
 }
 
-fn written_by(pipe: &str, fd: i32, own: u32, until: Instant) -> Option<String> {
-    let info = fs::read_to_string(format!("/proc/{own}/fdinfo/{fd}")).ok()?;
-    let is_read = is_open_at(&info, End::Reading);
-    if !is_read || has(own, pipe, End::Writing, until)? {
-        return None;
+/// `None`: the time is up.
+fn written_by(pipe: &str, fd: i32, own: u32, until: Instant) -> Option<Option<String>> {
+    let info = fs::read_to_string(format!("/proc/{own}/fdinfo/{fd}")).unwrap_or_default();
+    if !is_open_at(&info, End::Reading) || has(own, pipe, End::Writing, until)? {
+        return Some(None);
     }
-    let writes = |pid: &u32| has(*pid, pipe, End::Writing, until) == Some(true);
-    children(own).into_iter().find(writes).and_then(name_of)
+    child_that(own, |child| has(child, pipe, End::Writing, until))
+}
+
+/// The first of its children of which that is so, by its name; `None`: the time is up.
+fn child_that(own: u32, is_so: impl Fn(u32) -> Option<bool>) -> Option<Option<String>> {
+    for child in children(own) {
+        if is_so(child)? {
+            return Some(name_of(child));
+        }
+    }
+    Some(None)
 }
 
 /// Those that any of its threads started.
-pub fn children(pid: u32) -> Vec<u32> {
+fn children(pid: u32) -> Vec<u32> {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return Vec::new();
     };
@@ -131,16 +142,22 @@ pub fn children(pid: u32) -> Vec<u32> {
     let lists = lists.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
     let mut children = Vec::new();
     for list in lists {
-        children.extend(
-            list.split_whitespace()
-                .filter_map(|pid| pid.parse::<u32>().ok()),
-        );
+        let pids = list.split_whitespace();
+        children.extend(pids.filter_map(|pid| pid.parse::<u32>().ok()));
     }
     children
 }
 
+/// The name of a child of the process, by its number as that process or this one has it: of another PID namespace it
+/// may be another's.
+pub fn child_of(pid: u32, child: u32) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{child}/status")).ok()?;
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+    (parent.trim().parse() == Ok(pid)).then(|| name_of(child))?
+}
+
 /// What the kernel calls the process.
-pub fn name_of(pid: u32) -> Option<String> {
+fn name_of(pid: u32) -> Option<String> {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some(name.trim_end().to_owned())
 }
@@ -257,7 +274,7 @@ mod tests {
         let until = Instant::now() + Duration::from_secs(20);
         let writer = |fd: i32| {
             let link = fs::read_link(format!("/proc/self/fd/{fd}")).unwrap();
-            written_by(link.to_str().unwrap(), fd, own, until)
+            written_by(link.to_str().unwrap(), fd, own, until).flatten()
         };
         // Until its exec the child has this process's name.
         while writer(pipe.as_raw_fd()).as_deref() != Some("sleep") {
@@ -284,6 +301,27 @@ mod tests {
             assert!(Instant::now() < until, "it was not found");
         }
         assert_eq!(Pipes::new().paired_with(inode + 1_000, own), None);
+        assert_eq!(child_of(own, child.id()).as_deref(), Some("sleep"));
+        assert_eq!(child_of(own, own), None);
+        // A pair of its own, whose ends a child has too.
+        let (one, other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let inherited = one.try_clone().unwrap();
+        let mut heir = Command::new("sleep");
+        let mut heir = heir
+            .arg("20")
+            .stdout(OwnedFd::from(inherited))
+            .spawn()
+            .unwrap();
+        let inode = fs::metadata(format!("/proc/self/fd/{}", other.as_raw_fd()))
+            .unwrap()
+            .ino();
+        assert_eq!(
+            Pipes::new().paired_with(inode, own),
+            None,
+            "between its own threads"
+        );
+        heir.kill().unwrap();
+        heir.wait().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
     }

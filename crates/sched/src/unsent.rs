@@ -22,7 +22,7 @@ pub struct Outgoing {
     pub window: u32,
     /// How often the oldest one was sent again.
     pub retransmits: u8,
-    /// How often a peer whose buffer is full was asked for room.
+    /// How often a peer whose buffer is full was asked for room, and did not answer.
     pub probes: u8,
     /// Small segments wait until all others are acknowledged (`TCP_NODELAY` of tcp(7) is off).
     pub gathers: bool,
@@ -35,7 +35,7 @@ pub enum HeldBack {
     Gathered,
     /// Sent again and again.
     Lost,
-    /// By a peer that does not read.
+    /// By a peer that does not read: nothing is on its way, and the rest may not go.
     Full,
 }
 
@@ -74,8 +74,9 @@ impl Outgoing {
         let is_partial = self.unsent > 0 && self.unsent < self.segment;
         let may_go = (1..self.window).contains(&self.unacknowledged);
         match self {
-            _ if self.retransmits > 0 => Some(HeldBack::Lost),
-            _ if self.probes > 0 && self.unsent > 0 => Some(HeldBack::Full),
+            // An answer to a probe sets their count to 0 (`tcp_ack_probe` of net/ipv4/tcp_input.c).
+            _ if self.retransmits > 0 || self.probes > 1 => Some(HeldBack::Lost),
+            _ if self.unsent > 0 && self.unacknowledged == 0 => Some(HeldBack::Full),
             _ if self.gathers && is_partial && may_go => Some(HeldBack::Gathered),
             _ => None,
         }
@@ -150,7 +151,7 @@ mod tests {
         let held = |of: Outgoing| of.held_back();
         let (unsent, unacknowledged) = (70, 1);
         assert_eq!(held(quiet), None);
-        assert_eq!(held(Outgoing { unsent, ..quiet }), None, "it goes at once");
+        assert_eq!(held(Outgoing { unsent, ..quiet }), Some(HeldBack::Full));
         let small = Outgoing {
             unsent,
             unacknowledged,
@@ -166,11 +167,26 @@ mod tests {
         let unsent = 14_480;
         assert_eq!(held(Outgoing { unsent, ..small }), None, "full segments");
         let (probes, retransmits) = (2, 1);
-        assert_eq!(held(Outgoing { probes, ..small }), Some(HeldBack::Full));
+        assert_eq!(held(Outgoing { probes, ..small }), Some(HeldBack::Lost));
         let lost = Outgoing {
             retransmits,
             ..small
         };
         assert_eq!(held(lost), Some(HeldBack::Lost));
+    }
+
+    #[test]
+    fn a_peer_that_does_not_read_is_seen() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (_server, _) = listener.accept().unwrap();
+        client.set_nonblocking(true).unwrap();
+        let until = Instant::now() + Duration::from_secs(20);
+        let socket = OwnedFd::from(client.try_clone().unwrap());
+        while Outgoing::of(&socket).unwrap().held_back() != Some(HeldBack::Full) {
+            assert!(Instant::now() < until, "{:?}", Outgoing::of(&socket));
+            // It is full at some time.
+            let _ = client.write(&[0; 1 << 16]);
+        }
     }
 }

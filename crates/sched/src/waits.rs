@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::event::{NO_ADDRESS, Wait, WaitKind};
 
 use super::descriptors::{Descriptor, Descriptors, Kind, Peers, Watched, network_of};
-use super::pipes::name_of;
+use super::pipes::child_of;
 use super::places::Places;
 use super::sockets::address_in;
 pub use super::syscall::Call;
@@ -15,6 +15,7 @@ use super::unsent::HeldBack;
 use symbols::memory::Memory;
 
 pub struct Waits {
+    pid: u32,
     memory: Memory,
     descriptors: Descriptors,
     /// The subject's threads belong to a runtime that parks and wakes them as it likes (Go).
@@ -46,6 +47,7 @@ const WRITER_FOR_READERS: u64 = 2;
 impl Waits {
     pub fn of(pid: u32) -> Waits {
         Waits {
+            pid,
             memory: Memory { pid },
             descriptors: Descriptors::of(pid),
             futexes_are_the_runtimes: false,
@@ -112,7 +114,7 @@ impl Waits {
             },
         };
         let child = child.and_then(|child| u32::try_from(child).ok());
-        let name = child.filter(|child| *child > 0).and_then(name_of);
+        let name = child.and_then(|child| child_of(self.pid, child));
         let words = match name {
             Some(name) => format!("waiting for the child process {name} to end"),
             None => "waiting for a child process to end".to_owned(),
@@ -229,6 +231,9 @@ impl Waits {
                 }
             }
             Kind::Epoll => self.of_epoll(fd, places),
+            Kind::Process if verb == "write" => {
+                told(places, WaitKind::Network, fd, &format!("write to {name}"))
+            }
             Kind::Process => told(
                 places,
                 WaitKind::Process,
@@ -252,7 +257,7 @@ impl Waits {
     /// A poll of nothing but connections that the subject opened waits for replies.
     fn of_poll(&mut self, call: &Call, places: &mut Places) -> Wait {
         const DESCRIBED: u64 = 8;
-        let [first, count, limit, _] = call.args;
+        let [first, count, ..] = call.args;
         let word = |at| self.memory.word(first.wrapping_add(8 * at));
         let fds = (0..count.min(DESCRIBED)).map(|at| word(at).unwrap_or(u32::MAX) as i32);
         let fds: Vec<i32> = fds.collect();
@@ -264,8 +269,13 @@ impl Waits {
         let events = |at| word(at).map(|_| self.memory.word(first.wrapping_add(8 * at + 4)));
         let writes = |at| events(at).flatten().is_some_and(|events| events & 5 == 4);
         let all_write = (1..=DESCRIBED).contains(&count) && (0..count).all(writes);
-        if let Watched::Process(name) = &watched {
-            return told(places, WaitKind::Process, 0, &format!("read from {name}"));
+        if let Watched::Process(name) = &watched
+            && !all_write
+        {
+            return Wait {
+                limit_ns: self.poll_limit_ns(call),
+                ..told(places, WaitKind::Process, 0, &format!("read from {name}"))
+            };
         }
         match watched.peers() {
             Some(peers) if all_write => {
@@ -274,10 +284,7 @@ impl Waits {
             }
             Some(peers) if peers.alone => told(places, WaitKind::Network, 0, &reply_of(&peers)),
             Some(peers) => Wait {
-                limit_ns: match call.number {
-                    libc::SYS_ppoll => self.time_ns(limit),
-                    _ => milliseconds(limit),
-                },
+                limit_ns: self.poll_limit_ns(call),
                 ..told(places, WaitKind::Outbound, 0, &reply_of(&peers))
             },
             None if count == 0 => told(places, WaitKind::Sleep, 0, "sleep"),
@@ -285,6 +292,13 @@ impl Waits {
                 self.of_transfer(fds[0], if all_write { "write" } else { "read" }, places)
             }
             None => Wait::of(WaitKind::Inbound, 0),
+        }
+    }
+
+    fn poll_limit_ns(&self, call: &Call) -> u64 {
+        match call.number {
+            libc::SYS_ppoll => self.time_ns(call.args[2]),
+            _ => milliseconds(call.args[2]),
         }
     }
 

@@ -239,6 +239,7 @@ impl Analyser {
                 if whole.is_none() {
                     homes.waited(tid, wait);
                 }
+                homes.lasted(tid, wait, segment.ns());
                 suspects.learn(lines, tid, wait, (segment.start_ns, segment.end_ns));
                 if let Some(Waker::Thread(by)) = by {
                     tokens.waited(tid, wait, *by);

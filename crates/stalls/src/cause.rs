@@ -164,7 +164,7 @@ pub fn judge(known: Known, tid: Tid, segment: &Segment) -> Judged {
             // A goroutine that sleeps gives its thread to another: a thread that does is the runtime's own.
             WaitKind::Sleep if known.groups.carriers => idle(true),
             WaitKind::Sleep if !known.homes.sleeps_at_work(tid, &wait) => idle(true),
-            WaitKind::Process if !known.homes.asks_at_work(tid, &wait) => idle(false),
+            WaitKind::Process if !known.homes.asks_at_work(tid) => idle(false),
             WaitKind::Sleep
             | WaitKind::Network
             | WaitKind::Process

@@ -14,6 +14,12 @@ const KNOWN_FROM: u32 = 16;
 /// A place is rare with less than this part of the commonest place's waits: a request may wait at one place of its
 /// work several times for each time that it is waited for.
 const RARE: u32 = 8;
+/// A shorter wait is part of what a thread does: for an interpreter's lock, for the one that takes what it hands on.
+const REST_NS: u64 = 1_000_000;
+/// Rests from which on it is known where a thread has its work from; and the waits for a child that go with one, to
+/// start it, to read what it says, and for its end.
+const RESTS_MIN: u32 = 4;
+const ASKED_PER_REST: u32 = 4;
 /// Waits for one client's next request from which on a thread is known to work for clients.
 const SERVED_MIN: u32 = 2;
 
@@ -22,8 +28,8 @@ pub struct Homes {
     of: Table<Tid, Vec<Home>>,
     /// Where each thread waited last.
     last: Table<Tid, u32>,
-    /// How often each thread waited for another process.
-    asked: Table<Tid, u32>,
+    /// How often each thread waited for a child, and came to rest for a while, by no clock of its own.
+    asked: Table<Tid, (u32, u32)>,
     /// The connection of a client that each thread waited for last, and how often in a row for that one.
     served: Table<Tid, (u64, u32)>,
 }
@@ -49,10 +55,6 @@ impl Homes {
             }
             *served = served.saturating_add(1);
         }
-        if wait.kind == WaitKind::Process {
-            let asked = self.asked.entry(tid).or_default();
-            *asked = asked.saturating_add(1);
-        }
         if wait.place == 0 || !may_idle(wait.kind) {
             return;
         }
@@ -74,6 +76,16 @@ impl Homes {
             rounds: 1,
             sleeps,
         });
+    }
+
+    /// Such a wait lasted for so long.
+    pub fn lasted(&mut self, tid: Tid, wait: &Wait, ns: u64) {
+        let is_rest = may_idle(wait.kind) && !wait.timed && ns >= REST_NS;
+        if is_rest || wait.kind == WaitKind::Process {
+            let (asked, rested) = self.asked.entry(tid).or_default();
+            *asked = asked.saturating_add(u32::from(!is_rest));
+            *rested = rested.saturating_add(u32::from(is_rest));
+        }
     }
 
     /// The thread seldom waits here: it was at work, and not at the head of its loop.
@@ -119,14 +131,13 @@ impl Homes {
         rarely || served >= SERVED_MIN && served >= 2 * rounds.max(1)
     }
 
-    /// The thread waits for another process during its work: it comes to rest elsewhere, and not much less often, or
-    /// works for one client. One that only reads what a child writes, or sees to it, is idle meanwhile.
-    pub fn asks_at_work(&self, tid: Tid, wait: &Wait) -> bool {
-        let places = self.of.get(&tid).map_or(&[][..], Vec::as_slice);
-        let rests = places.iter().map(|home| u64::from(home.times));
-        let asked = self.asked.get(&tid).copied().unwrap_or(0);
-        let (served, _) = self.served_and_rounds(tid, wait);
-        served >= SERVED_MIN || rests.sum::<u64>() * u64::from(RARE) >= u64::from(asked).max(1)
+    /// The thread waits for a child during its work: it works for one client, or comes to rest elsewhere, and not much
+    /// less often. One that only reads what a child writes, or sees to it, is idle meanwhile.
+    pub fn asks_at_work(&self, tid: Tid) -> bool {
+        let served = self.served.get(&tid).map_or(0, |(_, served)| *served);
+        let (asked, rested) = self.asked.get(&tid).copied().unwrap_or_default();
+        let is_often = rested >= RESTS_MIN && rested.saturating_mul(ASKED_PER_REST) >= asked;
+        served >= SERVED_MIN || is_often
     }
 
     fn is_seldom(&self, tid: Tid, wait: &Wait, times: fn(&Home) -> u32) -> bool {
@@ -198,16 +209,25 @@ mod tests {
     fn who_rests_elsewhere_waits_for_a_child_at_work() {
         let mut homes = Homes::default();
         let child = Wait::of(WaitKind::Process, 0);
-        (0..40).for_each(|_| homes.waited(1, &child));
-        assert!(!homes.asks_at_work(1, &child), "it does nothing else");
-        (0..4).for_each(|_| homes.waited(1, &at(7)));
+        let timed = Wait {
+            timed: true,
+            ..at(7)
+        };
+        (0..20).for_each(|_| homes.lasted(1, &child, REST_NS));
+        assert!(!homes.asks_at_work(1), "it does nothing else");
+        (0..40).for_each(|_| homes.lasted(1, &at(7), REST_NS - 1));
+        (0..40).for_each(|_| homes.lasted(1, &timed, 5 * REST_NS));
+        assert!(!homes.asks_at_work(1), "it takes an interpreter's lock");
+        (0..4).for_each(|_| homes.lasted(1, &at(7), REST_NS));
+        assert!(!homes.asks_at_work(1), "it hands on what it reads, seldom");
+        homes.lasted(1, &at(7), REST_NS);
+        assert!(homes.asks_at_work(1));
+        homes.lasted(3, &child, REST_NS);
+        (0..3).for_each(|_| homes.lasted(3, &at(7), REST_NS));
         assert!(
-            !homes.asks_at_work(1, &child),
-            "it hands on what it reads, seldom"
+            !homes.asks_at_work(3) && !homes.asks_at_work(2),
+            "too little is known"
         );
-        homes.waited(1, &at(7));
-        assert!(homes.asks_at_work(1, &child));
-        assert!(!homes.asks_at_work(2, &child), "nothing is known of it");
     }
 
     #[test]

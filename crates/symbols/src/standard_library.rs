@@ -12,8 +12,8 @@ pub fn in_standard_library(file: &str) -> bool {
         || (file.ends_with(".go") && in_gos(file))
 }
 
-/// The folders of Go's `src`, up to Go 1.27.
-const OF_GO: [&str; 50] = [
+/// The folders of Go's `src`, up to Go 1.27, without those that a program has too: `internal`, `vendor`.
+const OF_GO: [&str; 48] = [
     "archive",
     "bufio",
     "bytes",
@@ -35,7 +35,6 @@ const OF_GO: [&str; 50] = [
     "html",
     "image",
     "index",
-    "internal",
     "io",
     "iter",
     "log",
@@ -62,14 +61,13 @@ const OF_GO: [&str; 50] = [
     "unicode",
     "unique",
     "unsafe",
-    "vendor",
     "weak",
 ];
 
 /// `/usr/local/go/src/os/exec/exec.go`, of any version's folder, or `os/exec/exec.go` where the build left the folder
 /// out (`-trimpath`).
 fn in_gos(file: &str) -> bool {
-    let path = match file.split_once("/src/") {
+    let path = match file.rsplit_once("/src/") {
         Some((root, path)) if root.rsplit('/').next().is_some_and(is_a_go) => path,
         Some(_) => return false,
         None => file,
@@ -122,6 +120,7 @@ mod tests {
             "/usr/lib/go-1.19/src/io/pipe.go",
             "/go/pkg/mod/golang.org/toolchain@v0.0.1-go1.22.0.linux-amd64/src/time/sleep.go",
             "database/sql/sql.go",
+            "/root/src/go/src/net/http/server.go",
         ];
         let others = [
             "/go/src/orders/main.go",
@@ -130,6 +129,8 @@ mod tests {
             "/home/me/src/net/server.go",
             "github.com/lib/pq@v1.10.9/conn.go",
             "main.go",
+            "internal/orders/handler.go",
+            "/go/src/internal/store/db.go",
             "/usr/local/go/src/os/exec/exec.c",
         ];
         assert!(own.iter().all(|file| in_standard_library(file)));

@@ -34,7 +34,7 @@ pub use self::write::{End, Recorder, Written};
 
 const MAGIC: &[u8; 8] = b"HWSTALLS";
 /// Of the encoding: a later one cannot be read.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// The oldest that can be read: without requests on connections.
 const VERSION_MIN: u32 = 1;
 /// Most bytes that one chunk unpacks to: several times what the recorder gathers before it writes.

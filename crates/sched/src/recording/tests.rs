@@ -218,6 +218,26 @@ fn what_was_written_is_read() {
     assert_eq!((names.thread(77), names.words(77)), (String::new(), ""));
 }
 
+/// Postcard writes a kind of wait as its number, and files of earlier versions have these.
+#[test]
+fn the_numbers_of_what_is_waited_for_stay() {
+    use WaitKind::{
+        Disk, Fault, Inbound, Lock, Memory, Network, Other, Outbound, Process, Queue, Sleep,
+        Unknown,
+    };
+    let kinds = [
+        Lock, Queue, Inbound, Outbound, Network, Disk, Fault, Memory, Sleep, Other, Unknown,
+        Process,
+    ];
+    for (number, kind) in kinds.into_iter().enumerate() {
+        assert_eq!(
+            postcard::to_allocvec(&kind).unwrap(),
+            [number as u8],
+            "{kind:?}"
+        );
+    }
+}
+
 /// Of the version before requests were in it.
 #[test]
 fn an_older_recording_is_read() {

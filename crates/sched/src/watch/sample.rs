@@ -13,6 +13,8 @@ use symbols::registers::Registers;
 const SAMPLE_AFTER_NS: u64 = 1_500_000;
 /// A condition or an idle wait is looked at this seldom: it tells little that is new.
 const SELDOM_NS: u64 = 200_000_000;
+/// A wait for a peer that lasts longer is asked about again, that often.
+const LASTS_NS: u64 = 300_000_000;
 /// A wait so young that it would be left out is looked at this seldom: what the thread waits for, and where it does
 /// so most often, is learnt from them.
 const YOUNG_NS: u64 = 20_000_000;
@@ -77,6 +79,8 @@ impl Watch {
             let sample = age_ns >= known.limit_ns(limit_ns) || unsampled_ns >= YOUNG_NS;
             let long = age_ns >= SAMPLE_AFTER_NS || kind == WaitKind::Unknown && sample;
             let again = kind == WaitKind::Lock && unsampled_ns >= SAMPLE_AFTER_NS;
+            // What is not acknowledged is sent again after 200 ms.
+            let lasts = kind == WaitKind::Network && age_ns.min(unsampled_ns) >= LASTS_NS;
             let seldom = matches!(
                 kind,
                 WaitKind::Inbound
@@ -86,7 +90,8 @@ impl Watch {
                     | WaitKind::Other
             );
             let rested = unsampled_ns >= SELDOM_NS || !(seldom && known.grouped);
-            (long && rested && (!blocked.sampled || again)).then_some((known.last_sample_ns, *tid))
+            (long && rested && (!blocked.sampled || again || lasts))
+                .then_some((known.last_sample_ns, *tid))
         };
         self.threads.iter().filter_map(due).collect()
     }
@@ -146,7 +151,15 @@ impl Watch {
                 }
                 (wait, addresses, None)
             }
-            Some(_) => (blocked.wait, Vec::new(), None),
+            Some(_) => {
+                let mut wait = blocked.wait;
+                if let (WaitKind::Network, Some(call)) = (wait.kind, &blocked.call) {
+                    let (waits, places) = (&mut self.waits, &mut self.places);
+                    wait.activity = waits.of_call(call, places).activity;
+                    waits.tell_what_is_unsent(&mut wait, call, places);
+                }
+                (wait, Vec::new(), None)
+            }
             None => self.read_wait(tid, blocked.sampled.then_some(&blocked.wait))?,
         };
         let threads = &self.threads;

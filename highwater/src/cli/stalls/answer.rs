@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::extras::with_gains;
 use super::{StallsArgs, saturated_ns};
 use crate::cli::conclude;
+use crate::cli::out::say;
 use report::stall::{SelfChecks, json, requests, text};
 use report::visible::visible_lines;
 use sched::recording::{Closing, Facts};
@@ -94,7 +95,11 @@ impl Answer {
 
     /// What else was to be written.
     pub fn and(mut self, recorded: Result<()>) -> Answer {
-        self.written = self.written.and(recorded);
+        match (&self.written, recorded) {
+            (Err(_), Err(also)) => say!("highwater: {also}"),
+            (Ok(()), recorded) => self.written = recorded,
+            (Err(_), Ok(())) => {}
+        }
         self
     }
 

@@ -135,11 +135,11 @@ pub fn run(args: &StallsArgs) -> Result<u8> {
     let ended = Session::new(args, watch).and_then(|session| session.run(&stop, &mut subject));
     subject.end();
     let (ended, answer) = ended?;
-    answer.print()?;
+    let printed = answer.print();
     if let Some(status) = ended.filter(|status| !status.success()) {
         say!("highwater: the command ended with {status}; the findings stand");
     }
-    Ok(exit::DONE)
+    printed.map(|()| exit::DONE)
 }
 
 /// A kernel that refuses our programs after all is watched by its tracepoints, unless the user named the mode.

@@ -9,13 +9,15 @@ use std::time::Duration;
 
 use heap::family::read_everyone;
 use observe::proc::ProcRoot;
-use sched::descriptors::Descriptors;
+use sched::descriptors::{Descriptors, Kind};
 
 /// For how long it is looked who works.
 const TRIED: Duration = Duration::from_millis(300);
 /// A process that starts others looks after them: of what they do it does a twentieth at most, or next to nothing.
 const SUPERVISES: u64 = 20;
 const NOTHING_NS: u64 = 1_000_000;
+/// Children that are asked about, by their descriptors.
+const CHILDREN_MAX: usize = 256;
 /// Descriptors that are asked about.
 const DESCRIPTORS_MAX: usize = 1_024;
 
@@ -42,7 +44,7 @@ impl Worker {
 /// works most; `None`: watch the process itself.
 pub fn find(pid: u32) -> Option<Worker> {
     let children = children(pid);
-    if children.is_empty() || serves(pid) {
+    if children.is_empty() || has(pid, Inbound::Client) {
         return None;
     }
     let before: Vec<u64> = children.iter().map(|child| ran_ns(*child)).collect();
@@ -52,7 +54,7 @@ pub fn find(pid: u32) -> Option<Worker> {
     let ran = children.iter().zip(&before);
     let ran = ran.map(|(child, before)| (ran_ns(*child).saturating_sub(*before), *child));
     let ran: Vec<(u64, u32)> = ran.collect();
-    if serves(pid) {
+    if has(pid, Inbound::Client) {
         return None;
     }
     busiest(&ran, own)
@@ -84,11 +86,15 @@ fn children(pid: u32) -> Vec<u32> {
         return Vec::new();
     };
     let sockets = sockets(pid);
+    let listens = has(pid, Inbound::Listener);
     let is_worker = |child: &u32| {
-        let is_same = program(*child) == Some(own);
-        is_same && (!self::sockets(*child).is_disjoint(&sockets) || serves(*child))
+        let shares = || !self::sockets(*child).is_disjoint(&sockets);
+        program(*child) == Some(own) && (shares() || listens && has(*child, Inbound::Client))
     };
-    all.into_iter().filter(is_worker).collect()
+    all.into_iter()
+        .take(CHILDREN_MAX)
+        .filter(is_worker)
+        .collect()
 }
 
 /// The sockets that a process has open, `socket:[4711]`.
@@ -103,15 +109,27 @@ fn sockets(pid: u32) -> HashSet<PathBuf> {
         .collect()
 }
 
-/// Whether it has a client's connection.
-fn serves(pid: u32) -> bool {
+/// What a server has of its clients.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Inbound {
+    Listener,
+    Client,
+}
+
+fn has(pid: u32, sought: Inbound) -> bool {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else {
         return false;
     };
     let numbers = entries.flatten().take(DESCRIPTORS_MAX);
     let mut numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let mut descriptors = Descriptors::of(pid);
-    numbers.any(|number| descriptors.describe(number).one_client)
+    numbers.any(|number| match descriptors.takes_requests(number) {
+        Some(true) => sought == Inbound::Client,
+        Some(false) if sought == Inbound::Listener => {
+            descriptors.describe(number).kind == Kind::Inbound
+        }
+        Some(false) | None => false,
+    })
 }
 
 /// Time on a CPU of all its threads, ns.
