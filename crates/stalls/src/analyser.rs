@@ -236,10 +236,7 @@ impl Analyser {
             cursor.next = at + 1;
             let whole = cursor.poll.took_up(segment);
             if let State::Blocked { wait, by, .. } = &segment.state {
-                if whole.is_none() {
-                    homes.waited(tid, wait);
-                }
-                homes.lasted(tid, wait, segment.ns());
+                waited(homes, tid, (wait, segment.ns()), whole.is_none());
                 suspects.learn(lines, tid, wait, (segment.start_ns, segment.end_ns));
                 if let Some(Waker::Thread(by)) = by {
                     tokens.waited(tid, wait, *by);
@@ -344,6 +341,14 @@ impl Analyser {
 /// It is a wait of such a kind.
 fn waits(segment: &Segment, of_kind: impl Fn(&Wait) -> bool) -> bool {
     matches!(&segment.state, State::Blocked { wait, .. } if of_kind(wait))
+}
+
+/// One that goes on with those before it is no further one at its place.
+fn waited(homes: &mut Homes, tid: Tid, (wait, ns): (&Wait, u64), is_new: bool) {
+    if is_new {
+        homes.waited(tid, wait);
+    }
+    homes.lasted(tid, wait, ns);
 }
 
 fn unseen_waker(known: Known, tid: Tid, wait: &Wait, segment: &Segment) -> Option<Tid> {
