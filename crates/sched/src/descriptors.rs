@@ -22,6 +22,8 @@ const KEPT_MAX: usize = 8_192;
 const BELIEVED_OF_EPOLLS: Duration = Duration::from_millis(250);
 /// Descriptors up to this one are somebody else's: a service may be spoken to by its standard input.
 const STANDARD_ERROR: i32 = 2;
+/// libuv's loops have one for their files (Node 20).
+const IO_URING: &str = "anon_inode:[io_uring]";
 /// Of the text about an epoll; a line has some 80.
 const INFO_BYTES_MAX: u64 = 16 * 1024;
 /// To be read of an epoll.
@@ -152,7 +154,7 @@ impl Descriptors {
     /// What several descriptors are together.
     pub fn watched(&mut self, fds: &[i32]) -> Watched {
         let mut names = Vec::new();
-        let mut process = None;
+        let (mut process, mut certain) = (None, true);
         let (mut alone, mut known, mut has_client, mut network) = (true, true, false, true);
         for fd in fds {
             let Descriptor {
@@ -176,13 +178,14 @@ impl Descriptors {
                 }
                 Kind::Between | Kind::Timer | Kind::Epoll | Kind::File | Kind::Unknown => {
                     known = false;
+                    certain &= name == IO_URING;
                 }
             }
         }
         if has_client {
             return Watched::OneClient;
         }
-        if let Some(process) = process.filter(|_| names.is_empty() && known) {
+        if let Some(process) = process.filter(|_| names.is_empty() && certain) {
             return Watched::Process(process);
         }
         let Some(first) = names.first().cloned().filter(|_| known) else {

@@ -80,8 +80,10 @@ impl Homes {
 
     /// Such a wait lasted for so long.
     pub fn lasted(&mut self, tid: Tid, wait: &Wait, ns: u64) {
-        let is_rest = may_idle(wait.kind) && !wait.timed && ns >= REST_NS;
-        if is_rest || wait.kind == WaitKind::Process {
+        let is_rest = may_idle(wait.kind) && !wait.timed;
+        // An event loop with much to do hardly rests at its clients.
+        let lasts = ns >= REST_NS || wait.kind == WaitKind::Inbound;
+        if (is_rest || wait.kind == WaitKind::Process) && lasts {
             let (asked, rested) = self.asked.entry(tid).or_default();
             *asked = asked.saturating_add(u32::from(!is_rest));
             *rested = rested.saturating_add(u32::from(is_rest));
