@@ -1,5 +1,6 @@
 //! Which names are of a language and its standard library, and which of the program and its libraries.
 
+use symbols::golang;
 use symbols::hotspot::in_platform;
 
 /// The language that most programs of a runtime are written in.
@@ -102,58 +103,6 @@ const CONSTRUCTORS: [&str; 14] = [
     "system",
 ];
 
-/// First elements of the import paths of Go's standard library (`go list std`).
-const GO_STANDARD: [&str; 48] = [
-    "archive",
-    "bufio",
-    "bytes",
-    "cmp",
-    "compress",
-    "container",
-    "context",
-    "crypto",
-    "database",
-    "debug",
-    "embed",
-    "encoding",
-    "errors",
-    "expvar",
-    "flag",
-    "fmt",
-    "go",
-    "hash",
-    "html",
-    "image",
-    "index",
-    "internal",
-    "io",
-    "iter",
-    "log",
-    "maps",
-    "math",
-    "mime",
-    "net",
-    "os",
-    "path",
-    "plugin",
-    "reflect",
-    "regexp",
-    "runtime",
-    "slices",
-    "sort",
-    "strconv",
-    "strings",
-    "structs",
-    "sync",
-    "syscall",
-    "testing",
-    "text",
-    "time",
-    "unicode",
-    "unique",
-    "vendor",
-];
-
 /// Whether a type is of a language or of its standard library, by its name as in [`crate::TypeCount::name`]: Python's
 /// built-in types have no module, Java's have one of the platform's packages, V8 puts internal ones in parentheses.
 pub fn is_of_the_language(language: Language, type_name: &str) -> bool {
@@ -179,18 +128,9 @@ pub fn is_of_the_language(language: Language, type_name: &str) -> bool {
 pub fn is_of_the_standard_library(function: &str, file: Option<&str>) -> bool {
     let file = file.unwrap_or_default();
     if file.ends_with(".go") || file.is_empty() && function.starts_with("runtime.") {
-        return GO_STANDARD.contains(&go_root(function));
+        return golang::is_standard(function);
     }
     in_platform(function) || file.starts_with("node:") || symbols::python::in_standard_library(file)
-}
-
-/// The first element of the import path in a Go name: `net` of `net/http.(*conn).serve`, `go.uber.org` of
-/// `go.uber.org/zap.New`, `main` of `main.handle`.
-fn go_root(name: &str) -> &str {
-    match name.split_once('/') {
-        Some((first, _)) => first,
-        None => name.split('.').next().unwrap_or(name),
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags};
 
+use super::epolls;
 use super::file_locks::FileLocks;
 use super::pipes::{Pipes, child_of};
 use super::sockets::{Found, Local, Sockets};
@@ -24,13 +25,6 @@ const BELIEVED_OF_EPOLLS: Duration = Duration::from_millis(250);
 const STANDARD_ERROR: i32 = 2;
 /// libuv's loops have one for their files (Node 20).
 const IO_URING: &str = "anon_inode:[io_uring]";
-/// Of the text about an epoll; a line has some 80.
-const INFO_BYTES_MAX: u64 = 16 * 1024;
-/// To be read of an epoll.
-const WATCHED_MAX: usize = 64;
-/// The kernel holds the epoll's lock while it writes a line for each descriptor (`ep_show_fdinfo` of fs/eventpoll.c),
-/// 0.1 us or so: no process with more open files than this is asked.
-const OPEN_FILES_MAX: usize = 1_024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
@@ -232,14 +226,11 @@ impl Descriptors {
         {
             return known.clone();
         }
-        let watched = match has_many_files(self.pid) {
-            true => Watched::Clients,
-            false => match watched_by(self.pid, epoll) {
-                Some(fds) if fds.len() <= WATCHED_MAX => self.watched(&fds),
-                Some(_) => Watched::Clients,
-                // A loop within the loop has one of its own, and the next one may get its number.
-                None => return Watched::Unknown,
-            },
+        let watched = match epolls::watched_by(self.pid, epoll) {
+            Ok(Some(fds)) => self.watched(&fds),
+            Ok(None) => Watched::Clients,
+            // A loop within the loop has one of its own, and the next one may get its number.
+            Err(_) => return Watched::Unknown,
         };
         if self.epolls.len() >= KEPT_MAX {
             self.epolls.clear();
@@ -432,28 +423,6 @@ fn is_local(mounts: &str, number: u64) -> bool {
         .find(|line| line.split(' ').next() == Some(&number));
     let kind = line.and_then(|line| line.split_once(" - ")?.1.split(' ').next());
     kind.is_some_and(|kind| LOCAL.contains(&kind))
-}
-
-/// Or the process is gone.
-fn has_many_files(pid: u32) -> bool {
-    let process = i32::try_from(pid).map(procfs::process::Process::new);
-    let status = process.ok().and_then(|process| process.ok()?.status().ok());
-    status.is_none_or(|status| status.fdsize as usize > OPEN_FILES_MAX)
-}
-
-/// `None`: it is closed.
-fn watched_by(pid: u32, epoll: i32) -> Option<Vec<i32>> {
-    let file = File::open(format!("/proc/{pid}/fdinfo/{epoll}")).ok()?;
-    let mut text = String::new();
-    file.take(INFO_BYTES_MAX).read_to_string(&mut text).ok()?;
-    Some(parse_watched(&text))
-}
-
-/// The descriptors in lines as "tfd:        8 events:       19 data: ...".
-fn parse_watched(text: &str) -> Vec<i32> {
-    let lines = text.lines().filter_map(|line| line.strip_prefix("tfd:"));
-    let fds = lines.filter_map(|line| line.split_whitespace().next()?.parse().ok());
-    fds.collect()
 }
 
 /// The number in "socket:[123]".

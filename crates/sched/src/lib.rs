@@ -20,6 +20,7 @@ pub mod calls;
 pub mod clocks;
 pub mod descriptors;
 pub mod ebpf;
+mod epolls;
 pub mod event;
 pub mod events;
 mod file_locks;

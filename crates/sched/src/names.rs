@@ -190,7 +190,7 @@ fn frames(address: u64, symbol: &Symbolized) -> Vec<Frame> {
                 .map(dependency)
                 .filter(|package| !package.is_empty())
                 .unwrap_or_else(|| dependency(&path_text)),
-            borrowed: file.as_deref().is_some_and(is_borrowed),
+            borrowed: file.as_deref().is_some_and(|file| is_borrowed(name, file)),
             interpreter,
         }
     };

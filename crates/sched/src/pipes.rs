@@ -18,18 +18,16 @@ const ACCESS: u32 = 3;
 /// Threads whose children are asked for.
 const PARENTS_MAX: usize = 256;
 
-/// By what `readlink` says of the pipe.
+/// Who has which end of a pipe, or of a pair of sockets, by what `readlink` says of it.
 #[derive(Debug)]
 pub struct Pipes {
-    readers: HashMap<String, Option<String>>,
-    /// Who has the other end of what the subject reads.
-    children: HashMap<String, Option<String>>,
+    known: HashMap<(String, End), Option<String>>,
     searched_for: Duration,
     since: Instant,
 }
 
 /// Which end of a pipe an open file is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum End {
     Reading,
     Writing,
@@ -38,8 +36,7 @@ enum End {
 impl Pipes {
     pub fn new() -> Pipes {
         Pipes {
-            readers: HashMap::new(),
-            children: HashMap::new(),
+            known: HashMap::new(),
             searched_for: Duration::ZERO,
             since: Instant::now(),
         }
@@ -48,24 +45,13 @@ impl Pipes {
     /// "vector (pid 4242)": the one other process that has the reading end open. `None` as well where several have, or
     /// where it may not be seen.
     pub fn reader_of(&mut self, pipe: &str, own: u32) -> Option<String> {
-        if let Some(known) = self.readers.get(pipe) {
-            return known.clone();
-        }
-        let until = self.until()?;
-        let begun = Instant::now();
-        let found = search(pipe, own, End::Reading, until);
-        self.searched_for += begun.elapsed();
-        if self.readers.len() >= KEPT_MAX {
-            self.readers.clear();
-        }
-        self.readers.insert(pipe.to_owned(), found.clone());
-        found
+        self.asked(pipe, End::Reading, |until| reader(pipe, own, until))
     }
 
     /// The child that has the writing end of the pipe which `own` reads by its descriptor `fd`, where `own` has it not,
     /// by its name: there may be one for each request. A parent's pipe brings work, or its end.
     pub fn writer_of(&mut self, pipe: &str, fd: i32, own: u32) -> Option<String> {
-        self.asked(pipe, |until| written_by(pipe, fd, own, until))
+        self.asked(pipe, End::Writing, |until| written_by(pipe, fd, own, until))
     }
 
     /// The child that has the other end of a pair of sockets, where `own` has it not: those are made one after the
@@ -73,7 +59,7 @@ impl Pipes {
     pub fn paired_with(&mut self, inode: u64, own: u32) -> Option<String> {
         let socket = |inode: u64| format!("socket:[{inode}]");
         let next = [inode.wrapping_sub(1), inode.wrapping_add(1)].map(socket);
-        self.asked(&socket(inode), |until| {
+        self.asked(&socket(inode), End::Writing, |until| {
             for link in &next {
                 if !open_as(own, link, until)?.is_empty() {
                     return Some(None);
@@ -90,9 +76,11 @@ impl Pipes {
     fn asked(
         &mut self,
         link: &str,
+        end: End,
         search: impl FnOnce(Instant) -> Option<Option<String>>,
     ) -> Option<String> {
-        if let Some(known) = self.children.get(link) {
+        let key = (link.to_owned(), end);
+        if let Some(known) = self.known.get(&key) {
             return known.clone();
         }
         let until = self.until()?;
@@ -100,10 +88,10 @@ impl Pipes {
         let found = search(until);
         self.searched_for += begun.elapsed();
         let found = found?;
-        if self.children.len() >= KEPT_MAX {
-            self.children.clear();
+        if self.known.len() >= KEPT_MAX {
+            self.known.clear();
         }
-        self.children.insert(link.to_owned(), found.clone());
+        self.known.insert(key, found.clone());
         found
     }
 
@@ -162,23 +150,19 @@ fn name_of(pid: u32) -> Option<String> {
     Some(name.trim_end().to_owned())
 }
 
-/// `None` too where the time is up: another process may have it as well.
-fn search(pipe: &str, own: u32, end: End, until: Instant) -> Option<String> {
+/// Of all processes but `own` the one that reads it; `None`: the time is up, and another one may read it as well.
+fn reader(pipe: &str, own: u32, until: Instant) -> Option<Option<String>> {
     let mut only = None;
-    for entry in fs::read_dir("/proc").ok()?.flatten() {
-        let pid = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse().ok());
-        let Some(pid) = pid.filter(|pid| *pid != own) else {
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        if has(pid, pipe, end, until)? && only.replace(pid).is_some() {
-            return None;
+        if pid != own && has(pid, pipe, End::Reading, until)? && only.replace(pid).is_some() {
+            return Some(None);
         }
     }
-    let pid = only?;
-    Some(format!("{} (pid {pid})", name_of(pid)?))
+    Some(only.and_then(|pid| Some(format!("{} (pid {pid})", name_of(pid)?))))
 }
 
 /// `None`: the time is up.
@@ -238,27 +222,28 @@ mod tests {
         let (link, own) = (link.to_str().unwrap(), std::process::id());
         let until = Instant::now() + Duration::from_secs(20);
         // Between its fork and its exec the child has this process's files, too, and its name.
-        let reader = loop {
+        let found = loop {
             assert!(Instant::now() < until, "it was not found");
-            let reader = search(link, own, End::Reading, until);
-            if let Some(reader) = reader.filter(|reader| reader.starts_with("cat")) {
-                break reader;
+            let reader = reader(link, own, until).flatten();
+            if let Some(found) = reader.filter(|found| found.starts_with("cat")) {
+                break found;
             }
         };
-        assert_eq!(reader, format!("cat (pid {})", child.id()));
-        assert_eq!(
-            search(link, own, End::Reading, Instant::now()),
-            None,
-            "no time for it"
-        );
+        assert_eq!(found, format!("cat (pid {})", child.id()));
+        assert_eq!(reader(link, own, Instant::now()), None, "no time for it");
         drop(pipe);
         child.wait().unwrap();
         let mut pipes = Pipes::new();
         assert_eq!(pipes.reader_of("pipe:[0]", own), None);
-        assert!(pipes.readers.contains_key("pipe:[0]"), "remembered");
+        assert!(
+            pipes
+                .known
+                .contains_key(&("pipe:[0]".to_owned(), End::Reading)),
+            "remembered"
+        );
         pipes.searched_for = 2 * SEARCHED_FOR_ALL;
         assert_eq!(pipes.reader_of("pipe:[1]", own), None);
-        assert_eq!(pipes.readers.len(), 1, "not searched any more");
+        assert_eq!(pipes.known.len(), 1, "not searched any more");
     }
 
     #[test]

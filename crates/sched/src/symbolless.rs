@@ -141,7 +141,7 @@ fn go_frame(call: &Call, module: &str, code: &Range<u64>) -> Frame {
         start: code.start,
         bytes: code.end.saturating_sub(code.start),
         package: dependency(file),
-        borrowed: is_borrowed(file),
+        borrowed: is_borrowed(&call.name, file),
         interpreter: false,
     }
 }

@@ -83,6 +83,39 @@ impl Outgoing {
     }
 }
 
+/// Samples of threads that wait for the next request of their client, and in how many Nagle's algorithm still held
+/// the end of the last answer back.
+#[derive(Debug, Default)]
+pub struct Answers {
+    samples: u64,
+    gathered: u64,
+}
+
+/// Fewer are chance, and a smaller part is not what makes a service slow.
+const GATHERED_MIN: u64 = 5;
+const GATHERED_PART: u64 = 20;
+
+impl Answers {
+    pub fn take(&mut self, held: Option<HeldBack>) {
+        self.samples += 1;
+        self.gathered += u64::from(held == Some(HeldBack::Gathered));
+    }
+
+    /// What is said where that was so often.
+    pub fn sentence(&self) -> Option<String> {
+        let Answers { samples, gathered } = self;
+        let is_often = *gathered >= GATHERED_MIN && gathered * GATHERED_PART >= *samples;
+        is_often.then(|| {
+            format!(
+                "delays that clients see and the requests below do not contain: in {gathered} of {samples} samples of \
+                 waits for a client's next request, the end of the last answer was still unsent. Nagle's algorithm \
+                 holds it until the client acknowledges the rest, up to 40 ms: set TCP_NODELAY, or write an answer in \
+                 one call"
+            )
+        })
+    }
+}
+
 fn unsent_of(socket: &OwnedFd) -> Option<u32> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the kernel writes one int, to `bytes`, which lives until after the call.
@@ -138,6 +171,19 @@ mod tests {
         assert!((0..5).all(|_| !was_held_back(&mut client)));
         let (pair, _) = std::os::unix::net::UnixStream::pair().unwrap();
         assert_eq!(Outgoing::of(&OwnedFd::from(pair)), None);
+    }
+
+    #[test]
+    fn answers_are_said_to_be_held_back_where_they_often_are() {
+        let mut answers = Answers::default();
+        (0..4).for_each(|_| answers.take(Some(HeldBack::Gathered)));
+        assert_eq!(answers.sentence(), None, "chance");
+        answers.take(Some(HeldBack::Gathered));
+        (0..95).for_each(|_| answers.take(None));
+        let words = answers.sentence().unwrap();
+        assert!(words.contains("in 5 of 100 samples"), "{words}");
+        answers.take(Some(HeldBack::Full));
+        assert_eq!(answers.sentence(), None, "too small a part");
     }
 
     #[test]

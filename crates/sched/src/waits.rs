@@ -11,7 +11,7 @@ use super::places::Places;
 use super::sockets::address_in;
 pub use super::syscall::Call;
 use super::syscall::{Sort, sort};
-use super::unsent::HeldBack;
+use super::unsent::Answers;
 use symbols::memory::Memory;
 
 pub struct Waits {
@@ -25,14 +25,8 @@ pub struct Waits {
     counters: HashSet<u64>,
     /// Words of glibc's read-write locks: those keep their writer elsewhere than a mutex its owner.
     rwlocks: HashSet<u64>,
-    /// Waits for a client's next request that were looked at, and those in which the last answer was not sent whole.
-    for_clients: u64,
-    held_back: u64,
+    pub answers: Answers,
 }
-
-/// Fewer are chance, and a smaller part is not what makes a service slow.
-const HELD_BACK_MIN: u64 = 5;
-const HELD_BACK_PART: u64 = 20;
 
 /// `struct sockaddr_un`, the longest that is read.
 const ADDRESS_BYTES_MAX: usize = 110;
@@ -53,8 +47,7 @@ impl Waits {
             futexes_are_the_runtimes: false,
             counters: HashSet::new(),
             rwlocks: HashSet::new(),
-            for_clients: 0,
-            held_back: 0,
+            answers: Answers::default(),
         }
     }
 
@@ -165,8 +158,8 @@ impl Waits {
         }
     }
 
-    /// Of a wait for a reply that goes on: why the peer has not got all that it was asked. The same is counted of waits
-    /// for the next request of a client.
+    /// Of a wait for a reply that goes on: why the peer has not got all that it was asked. Of one for a client's next
+    /// request the same is counted.
     pub fn tell_what_is_unsent(&mut self, wait: &mut Wait, call: &Call, places: &mut Places) {
         let is_next = wait.kind == WaitKind::Inbound && wait.one_client;
         let fd = match sort(call.number) {
@@ -177,29 +170,14 @@ impl Waits {
         let Some(fd) = fd.filter(|_| is_next || wait.kind == WaitKind::Network) else {
             return;
         };
-        self.for_clients += u64::from(is_next);
         match self.descriptors.held_back(fd) {
-            Some(held) if is_next => self.held_back += u64::from(held == HeldBack::Gathered),
+            held if is_next => self.answers.take(held),
             Some(held) => {
                 let words = format!("{} ({})", places.words(wait.activity), held.words());
                 wait.activity = places.text(&words);
             }
             None => {}
         }
-    }
-
-    /// What is said where a good part of the answers was held back.
-    pub fn held_back(&self) -> Option<String> {
-        let is_many = self.held_back >= HELD_BACK_MIN
-            && self.held_back.saturating_mul(HELD_BACK_PART) >= self.for_clients;
-        is_many.then(|| {
-            format!(
-                "answers that the clients had not got: at {} of {} looks at a wait for a client's next request the end \
-                 of the last answer was not sent, for Nagle's algorithm holds it back until the client acknowledges \
-                 the rest, up to 40 ms, and that is in no request here; set TCP_NODELAY, or write an answer at once",
-                self.held_back, self.for_clients
-            )
-        })
     }
 
     /// A transfer on a descriptor that a runtime waits for in the subject's stead.

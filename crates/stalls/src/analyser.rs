@@ -99,6 +99,8 @@ impl Analyser {
     pub fn take_turn(&mut self, turn: Turn) {
         turn.events.iter().for_each(|event| self.push(event));
         self.told_until(turn.told_ns);
+        let answered = turn.answered.iter();
+        answered.for_each(|request| self.groups.answers(request.sender));
         self.connections.take(&turn.answered, &turn.replies);
         for stretch in &turn.throttled {
             let quota = &mut self.pieces.quota;

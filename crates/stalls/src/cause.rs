@@ -164,7 +164,7 @@ pub fn judge(known: Known, tid: Tid, segment: &Segment) -> Judged {
             // A goroutine that sleeps gives its thread to another: a thread that does is the runtime's own.
             WaitKind::Sleep if known.groups.carriers => idle(true),
             WaitKind::Sleep if !known.homes.sleeps_at_work(tid, &wait) => idle(true),
-            WaitKind::Process if !known.homes.asks_at_work(tid) => idle(false),
+            WaitKind::Process if !asks_at_work(known, tid) => idle(false),
             WaitKind::Sleep
             | WaitKind::Network
             | WaitKind::Process
@@ -174,6 +174,11 @@ pub fn judge(known: Known, tid: Tid, segment: &Segment) -> Judged {
             WaitKind::Lock | WaitKind::Queue | WaitKind::Memory => answered(known, tid, segment),
         },
     }
+}
+
+/// A wait for a child is idle in a thread that does nothing else.
+fn asks_at_work(known: Known, tid: Tid) -> bool {
+    known.groups.answers_clients(tid) || known.homes.asks_at_work(tid)
 }
 
 fn idle(timed: bool) -> Judged {

@@ -70,6 +70,8 @@ pub struct Groups {
     library: HashSet<Tid>,
     /// Threads that were started and ended while they were watched.
     jobs: HashSet<Tid>,
+    /// How many requests each thread answered, where requests are seen.
+    answered: Table<Tid, u64>,
     /// The threads carry goroutines that nobody sees.
     pub carriers: bool,
     /// What the user asked for instead of the adapted threshold.
@@ -137,12 +139,25 @@ impl Groups {
         self.of.get(&tid).copied().unwrap_or(own(tid))
     }
 
+    /// It sent a client the answer to a request.
+    pub fn answers(&mut self, tid: Tid) {
+        *self.answered.entry(tid).or_default() += 1;
+    }
+
+    /// It answers clients, and did so more than by chance: whatever else it waits for, they wait for it.
+    pub fn answers_clients(&self, tid: Tid) -> bool {
+        self.answered
+            .get(&tid)
+            .is_some_and(|times| *times >= PERIODS_MIN as u64)
+    }
+
     /// A thread that is gone.
     pub fn forget(&mut self, tid: Tid) {
         self.of.remove(&tid);
         self.rhythm.remove(&tid);
         self.library.remove(&tid);
         self.jobs.remove(&tid);
+        self.answered.remove(&tid);
         self.habits.remove(&own(tid));
         self.pools.remove(&own(tid));
     }
@@ -300,7 +315,9 @@ impl Groups {
         };
         let own = self.rhythm_of(tid);
         let all = self.pools.get(&pool).copied().unwrap_or_default();
-        let serves = own.serves_clients() || all.by_clients * CLIENTS_PART >= all.begun.max(1);
+        let serves = own.serves_clients()
+            || self.answers_clients(tid)
+            || all.by_clients * CLIENTS_PART >= all.begun.max(1);
         let elsewhere = |by: Tid| by != 0 && by != other && self.of(by) != pool && !hands_to(by);
         self.of(other) != pool
             && hands_to(other)

@@ -81,9 +81,7 @@ impl Homes {
     /// Such a wait lasted for so long.
     pub fn lasted(&mut self, tid: Tid, wait: &Wait, ns: u64) {
         let is_rest = may_idle(wait.kind) && !wait.timed;
-        // An event loop with much to do hardly rests at its clients.
-        let lasts = ns >= REST_NS || wait.kind == WaitKind::Inbound;
-        if (is_rest || wait.kind == WaitKind::Process) && lasts {
+        if (is_rest || wait.kind == WaitKind::Process) && ns >= REST_NS {
             let (asked, rested) = self.asked.entry(tid).or_default();
             *asked = asked.saturating_add(u32::from(!is_rest));
             *rested = rested.saturating_add(u32::from(is_rest));
@@ -221,7 +219,7 @@ mod tests {
         (0..40).for_each(|_| homes.lasted(1, &timed, 5 * REST_NS));
         assert!(!homes.asks_at_work(1), "it takes an interpreter's lock");
         (0..4).for_each(|_| homes.lasted(1, &at(7), REST_NS));
-        assert!(!homes.asks_at_work(1), "it hands on what it reads, seldom");
+        assert!(!homes.asks_at_work(1), "it rarely hands on what it reads");
         homes.lasted(1, &at(7), REST_NS);
         assert!(homes.asks_at_work(1));
         homes.lasted(3, &child, REST_NS);

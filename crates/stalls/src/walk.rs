@@ -387,10 +387,8 @@ impl Walker<'_> {
 
     /// A helper of the program's own (the thread of an HTTP client) waits for what its caller asked a peer.
     fn reply(&mut self, caller: &Caller, helper: Tid, wait: &Wait, (start_ns, end_ns): (u64, u64)) {
-        let kind = LeafKind::Wait(match wait.kind {
-            WaitKind::Process => WaitKind::Process,
-            _ => WaitKind::Network,
-        });
+        let child = wait.kind == WaitKind::Process;
+        let kind = LeafKind::Wait(if child { wait.kind } else { WaitKind::Network });
         let wait = Wait {
             activity: wait.activity,
             ..caller.wait

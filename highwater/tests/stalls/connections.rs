@@ -121,7 +121,7 @@ fn a_child_that_a_loop_waits_for_is_named() {
         activity.starts_with("read from a pipe that handed"),
         "{row:#?}"
     );
-    // The loop's epoll is closed with each answer: on a busy machine some are looked at too late.
+    // The loop's epoll is closed with each answer: on a busy machine some are described too late.
     let with_it = share(&seen.found["requests"], "process");
     assert!(with_it > 0.4, "{:#}", seen.found["requests"]);
 }

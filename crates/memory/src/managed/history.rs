@@ -323,9 +323,11 @@ fn rise(values: &[(f64, f64)]) -> Option<Rise> {
     let grown = median(&after) - median(&before);
     let highest = before.iter().copied().fold(f64::MIN, f64::max);
     let lowest = after.iter().copied().fold(f64::MAX, f64::min);
-    let middle = of(&values[third..values.len() - third]);
-    let goes_on = middle.is_empty() || median(&after) - median(&middle) > STILL_SHARE * grown / 2.0;
+    let middle = &values[third..values.len() - third];
     let over_s = at(last) - at(first);
+    // Readings of a busy machine are not evenly apart: what an even rise would have added since then.
+    let even = || grown * (at(last) - at(middle)) / over_s;
+    let goes_on = middle.is_empty() || median(&after) - median(&of(middle)) > STILL_SHARE * even();
     Some(Rise {
         level: median(&after),
         grown,

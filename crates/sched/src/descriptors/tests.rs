@@ -90,12 +90,3 @@ fn what_is_not_known_yet_is_asked_again_and_a_client_is_not() {
         "a server's"
     );
 }
-
-#[test]
-fn what_an_epoll_watches_is_read_of_its_lines() {
-    // Linux 6.18.
-    let text = "pos:\t0\nflags:\t02\nmnt_id:\t16\nino:\t1\n\
-        tfd:        9 events: 80000019 data: 0  pos:0 ino:a2f1 sdev:8\n\
-        tfd:       12 events:       19 data: 7f  pos:0 ino:1 sdev:10\ntfd: x\n";
-    assert_eq!(parse_watched(text), [9, 12]);
-}

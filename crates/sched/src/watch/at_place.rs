@@ -108,6 +108,6 @@ impl Watch {
         let ignored = self.places.ignored_perf_map.iter();
         let ignored = ignored.map(ToString::to_string);
         let missing = self.missing.iter().cloned().chain(ignored);
-        missing.chain(self.waits.held_back()).collect()
+        missing.chain(self.waits.answers.sentence()).collect()
     }
 }

@@ -23,6 +23,72 @@ pub fn is_glue(function: &str) -> bool {
         || of_runtime.iter().any(|name| function.starts_with(name))
 }
 
+/// First elements of the import paths of Go's standard library (`go list std`).
+const STANDARD: [&str; 48] = [
+    "archive",
+    "bufio",
+    "bytes",
+    "cmp",
+    "compress",
+    "container",
+    "context",
+    "crypto",
+    "database",
+    "debug",
+    "embed",
+    "encoding",
+    "errors",
+    "expvar",
+    "flag",
+    "fmt",
+    "go",
+    "hash",
+    "html",
+    "image",
+    "index",
+    "internal",
+    "io",
+    "iter",
+    "log",
+    "maps",
+    "math",
+    "mime",
+    "net",
+    "os",
+    "path",
+    "plugin",
+    "reflect",
+    "regexp",
+    "runtime",
+    "slices",
+    "sort",
+    "strconv",
+    "strings",
+    "structs",
+    "sync",
+    "syscall",
+    "testing",
+    "text",
+    "time",
+    "unicode",
+    "unique",
+    "vendor",
+];
+
+/// Of the standard library, by its name in the program's tables.
+pub fn is_standard(function: &str) -> bool {
+    STANDARD.contains(&root(function))
+}
+
+/// The first element of the import path in a Go name: `net` of `net/http.(*conn).serve`, `go.uber.org` of
+/// `go.uber.org/zap.New`, `main` of `main.handle`.
+fn root(name: &str) -> &str {
+    match name.split_once('/') {
+        Some((first, _)) => first,
+        None => name.split('.').next().unwrap_or(name),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::is_glue;
