@@ -250,6 +250,25 @@ fn what_lies_there_while_its_thread_waits_is_not_outside() {
         62
     );
     assert_eq!(slow.untaken[0].runner, Some(other));
+    // Nothing else ran for most of it, and a goroutine and a thread of the runtime had no CPU for 34 of the 62 ms.
+    pieces.of.insert(other, vec![busy(15, 30)]);
+    let starved = Went::Thread(Label::Held(Cause::CpuStarvation));
+    let wanted = |start_ms, end_ms| {
+        vec![piece(
+            start_ms,
+            end_ms,
+            Label::Held(Cause::CpuStarvation),
+            None,
+        )]
+    };
+    pieces.of.insert(7, wanted(18, 40));
+    pieces.of.insert(GOROUTINES + 3, wanted(32, 54));
+    let slow = Slow::of(&pieces, &[], goroutines);
+    assert_eq!(slow.ns[&(Some(own), starved)] / MS, 62);
+    assert!(slow.untaken.is_empty());
+    pieces.of.insert(GOROUTINES + 3, wanted(32, 42));
+    let slow = Slow::of(&pieces, &[], goroutines);
+    assert_eq!(slow.untaken.len(), 1, "22 ms are less than half");
 }
 
 /// A thread that sleeps while it has a request is at that request; nobody else is.

@@ -4,7 +4,10 @@ use std::io;
 
 use super::super::golang::{Goroutines, Program};
 use super::{Mode, Watch};
-use crate::event::Tid;
+use crate::event::{Event, Tid, What};
+
+/// Shorter waits of the runtime's threads for a CPU are not told: there are thousands of some microseconds.
+const WANTED_CPU_LEAST_NS: u64 = 1_000_000;
 
 impl Watch {
     /// Goroutines seen, when the subject is a Go program.
@@ -34,4 +37,35 @@ impl Watch {
         }
         self.waits.futexes_are_the_runtimes = true;
     }
+
+    /// A thread that carries no goroutine is to poll the sockets, or to take up a goroutine that can run. Where it has no
+    /// CPU for that, goroutines wait that nobody made runnable yet: then its own wait is told.
+    pub(super) fn without_goroutine(&mut self, at_ns: u64, tid: u32, what: What) {
+        let Some(known) = self.threads.get(tid) else {
+            return;
+        };
+        match what {
+            What::Woken { .. } | What::Preempted => known.wanted_cpu_ns = Some(at_ns),
+            What::In { .. } => {
+                let since_ns = known.wanted_cpu_ns.take();
+                let long = |since_ns: &u64| at_ns.saturating_sub(*since_ns) >= WANTED_CPU_LEAST_NS;
+                if let Some(since_ns) = since_ns.filter(long) {
+                    self.held.extend(wanted_cpu(tid, since_ns, at_ns, what));
+                }
+            }
+            What::Blocked(_) | What::Exited | What::Unsure => known.wanted_cpu_ns = None,
+            _ => {}
+        }
+    }
+}
+
+/// What it is in before and after is not told.
+fn wanted_cpu(tid: u32, since_ns: u64, at_ns: u64, came: What) -> [Event; 3] {
+    let tid = Tid::from(tid);
+    let event = |at_ns, what| Event { at_ns, tid, what };
+    [
+        event(since_ns, What::Preempted),
+        event(at_ns, came),
+        event(at_ns, What::Unsure),
+    ]
 }

@@ -371,12 +371,12 @@ impl Watch {
         self.held.drain(..ready).collect()
     }
 
-    /// In a Go program a thread stands for the goroutine that is on it; without one it is idle.
+    /// In a Go program a thread stands for the goroutine that is on it.
     fn tell(&mut self, at_ns: u64, tid: u32, what: What) {
         let tid = match &self.go {
             Some(go) => match go.on_thread(tid, at_ns) {
                 Some(goroutine) => goroutine,
-                None => return,
+                None => return self.without_goroutine(at_ns, tid, what),
             },
             None => Tid::from(tid),
         };

@@ -252,9 +252,10 @@ impl Watch {
         known.blocked = None;
         let parked = std::mem::take(&mut known.parked);
         self.missed_switches += u64::from(missed);
-        if !parked {
-            let after = self.ran_before(before);
-            self.tell(at_ns, tid, What::In { after });
+        let after = self.ran_before(before);
+        match parked {
+            false => self.tell(at_ns, tid, What::In { after }),
+            true => self.without_goroutine(at_ns, tid, What::In { after }),
         }
     }
 

@@ -46,6 +46,8 @@ pub struct Known {
     pub found_waiting: Option<u64>,
     /// A runtime put it to sleep: nobody's wait.
     pub parked: bool,
+    /// Since when it is to run on a CPU and has none, of a Go program's thread that carries no goroutine.
+    pub wanted_cpu_ns: Option<u64>,
     /// By every record, those left out too; without eBPF only.
     pub at_work: AtWork,
     /// What its last sample found it waiting for.

@@ -1,6 +1,7 @@
 //! Waits in which a request lay ([`Untaken`]): before its thread took it up, and while it had it.
 
 use super::{ASKED_MAX, SOON_NS, STEPS_MAX, UNTAKEN_LEAST_NS, WITH_IT, Way};
+use crate::cause::Cause;
 use crate::event::{GOROUTINES, Tid, WaitKind};
 use crate::pieces::{Label, Piece};
 use crate::request::Went;
@@ -61,18 +62,47 @@ impl Way<'_> {
     }
 
     fn lies(&mut self, tid: Tid, wait: &Piece, start_ns: u64, end_ns: u64) {
+        let runner = self.runner(tid, start_ns, end_ns);
+        if tid >= GOROUTINES && runner.is_none() && self.others_are_starved(tid, start_ns, end_ns) {
+            let starved = Went::Thread(Label::Held(Cause::CpuStarvation));
+            return self.step(Some(tid), starved, start_ns, end_ns);
+        }
         let untaken = Untaken {
             tid,
             start_ns,
             end_ns,
             wait: *wait,
             is_taken: false,
-            runner: self.runner(tid, start_ns, end_ns),
+            runner,
             is_throttled: self.pieces.quota.fills(start_ns, end_ns),
         };
         let went = Went::Thread(Label::Held(untaken.cause()));
         self.step(Some(tid), went, start_ns, end_ns);
         self.untaken.push(untaken);
+    }
+
+    /// For most of the span some other goroutine had no CPU, or a thread that is to poll the sockets and take up those
+    /// that can run. (A thread that carries no goroutine is told of only while it has no CPU.)
+    fn others_are_starved(&self, tid: Tid, start_ns: u64, end_ns: u64) -> bool {
+        if self.pieces.of.len() > ASKED_MAX {
+            return false;
+        }
+        let threads = self.pieces.of.keys().filter(|of| **of != tid);
+        let pieces = threads.flat_map(|of| {
+            let before = self.before(*of, end_ns).iter().rev();
+            before.take_while(|piece| piece.end_ns > start_ns)
+        });
+        let starved = pieces.filter(|piece| piece.label == Label::Held(Cause::CpuStarvation));
+        let mut spans: Vec<(u64, u64)> = starved
+            .map(|piece| (piece.start_ns.max(start_ns), piece.end_ns.min(end_ns)))
+            .collect();
+        spans.sort_unstable();
+        let (mut starved_ns, mut until_ns) = (0, start_ns);
+        for (from_ns, to_ns) in spans {
+            starved_ns += to_ns.saturating_sub(from_ns.max(until_ns));
+            until_ns = until_ns.max(to_ns);
+        }
+        starved_ns as f64 >= WITH_IT * end_ns.saturating_sub(start_ns) as f64
     }
 
     /// Of a goroutine, the other one that ran for most of the span.
