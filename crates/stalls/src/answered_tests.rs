@@ -269,6 +269,11 @@ fn what_lies_there_while_its_thread_waits_is_not_outside() {
     pieces.of.insert(GOROUTINES + 3, wanted(32, 42));
     let slow = Slow::of(&pieces, &[], goroutines);
     assert_eq!(slow.untaken.len(), 1, "22 ms are less than half");
+    let page = Label::Held(Cause::PageFault);
+    let waits = vec![piece(18, 60, page, None)];
+    pieces.of.insert(GOROUTINES + 3, waits);
+    let slow = Slow::of(&pieces, &[], goroutines);
+    assert_eq!(slow.ns[&(Some(own), Went::Thread(page))] / MS, 62);
 }
 
 /// A thread that sleeps while it has a request is at that request; nobody else is.

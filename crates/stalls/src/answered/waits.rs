@@ -63,9 +63,17 @@ impl Way<'_> {
 
     fn lies(&mut self, tid: Tid, wait: &Piece, start_ns: u64, end_ns: u64) {
         let runner = self.runner(tid, start_ns, end_ns);
-        if tid >= GOROUTINES && runner.is_none() && self.others_are_starved(tid, start_ns, end_ns) {
-            let starved = Went::Thread(Label::Held(Cause::CpuStarvation));
-            return self.step(Some(tid), starved, start_ns, end_ns);
+        let others_wait = match tid < GOROUTINES || runner.is_some() {
+            true => None,
+            false => self.others_wait_for(tid, start_ns, end_ns),
+        };
+        if let Some(cause) = others_wait {
+            return self.step(
+                Some(tid),
+                Went::Thread(Label::Held(cause)),
+                start_ns,
+                end_ns,
+            );
         }
         let untaken = Untaken {
             tid,
@@ -81,28 +89,38 @@ impl Way<'_> {
         self.untaken.push(untaken);
     }
 
-    /// For most of the span some other goroutine had no CPU, or a thread that is to poll the sockets and take up those
-    /// that can run. (A thread that carries no goroutine is told of only while it has no CPU.)
-    fn others_are_starved(&self, tid: Tid, start_ns: u64, end_ns: u64) -> bool {
+    /// What kept the program from polling for most of the span: other goroutines had no CPU, or threads that are to poll
+    /// the sockets and to take up goroutines; or a page that a goroutine waited for, which keeps its processor meanwhile.
+    /// (A thread that carries no goroutine is told of only while it has no CPU.)
+    fn others_wait_for(&self, tid: Tid, start_ns: u64, end_ns: u64) -> Option<Cause> {
         if self.pieces.of.len() > ASKED_MAX {
-            return false;
+            return None;
         }
+        let least_ns = WITH_IT * end_ns.saturating_sub(start_ns) as f64;
+        let causes = [Cause::CpuStarvation, Cause::PageFault].into_iter();
+        let ns = |cause| self.others_in(Label::Held(cause), tid, (start_ns, end_ns));
+        let mut most = causes.filter(|cause| ns(*cause) as f64 >= least_ns);
+        most.next()
+    }
+
+    /// For how long of the span any other was in it.
+    fn others_in(&self, label: Label, tid: Tid, (start_ns, end_ns): (u64, u64)) -> u64 {
         let threads = self.pieces.of.keys().filter(|of| **of != tid);
         let pieces = threads.flat_map(|of| {
             let before = self.before(*of, end_ns).iter().rev();
             before.take_while(|piece| piece.end_ns > start_ns)
         });
-        let starved = pieces.filter(|piece| piece.label == Label::Held(Cause::CpuStarvation));
-        let mut spans: Vec<(u64, u64)> = starved
+        let mut spans: Vec<(u64, u64)> = pieces
+            .filter(|piece| piece.label == label)
             .map(|piece| (piece.start_ns.max(start_ns), piece.end_ns.min(end_ns)))
             .collect();
         spans.sort_unstable();
-        let (mut starved_ns, mut until_ns) = (0, start_ns);
+        let (mut all_ns, mut until_ns) = (0, start_ns);
         for (from_ns, to_ns) in spans {
-            starved_ns += to_ns.saturating_sub(from_ns.max(until_ns));
+            all_ns += to_ns.saturating_sub(from_ns.max(until_ns));
             until_ns = until_ns.max(to_ns);
         }
-        starved_ns as f64 >= WITH_IT * end_ns.saturating_sub(start_ns) as f64
+        all_ns
     }
 
     /// Of a goroutine, the other one that ran for most of the span.
