@@ -7,7 +7,7 @@
 use heap::linked::functions::is_family;
 use heap::symbols::evaluates;
 use symbols::frame::{Frame, JAVA_MODULE, JAVASCRIPT_MODULE, PYTHON_MODULE};
-use symbols::golang::is_glue;
+use symbols::golang::{is_glue, is_standard};
 use symbols::hotspot::{in_platform, is_jvm};
 use symbols::standard_library::in_standard_library;
 use symbols::v8::{is_nodes_own, is_runtime};
@@ -325,6 +325,15 @@ pub fn is_wrapper(frame: &Frame) -> bool {
     let Some(name) = &frame.function else {
         return false;
     };
+    let is_go = || {
+        frame
+            .file
+            .as_deref()
+            .is_some_and(|file| file.ends_with(".go"))
+    };
+    if is_standard(name) && is_go() {
+        return true;
+    }
     if frame.module == JAVA_MODULE {
         return in_platform(name);
     }

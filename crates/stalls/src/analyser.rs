@@ -5,7 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use super::busy::{Busy, Cutter};
 use super::cause::{Judged, Known, judge};
 use super::connections::Connections;
-use super::event::{ENDED_KEPT, Event, Tid, Wait, WaitKind, Waker};
+use super::event::{ENDED_KEPT, Event, GOROUTINES, Tid, Wait, WaitKind, Waker, What};
 use super::group::{Begun, GroupId, Groups};
 use super::home::Homes;
 use super::pieces::Pieces;
@@ -44,6 +44,8 @@ pub struct Analyser {
     pub stalls: Vec<Stall>,
     pub pieces: Pieces,
     pub connections: Connections,
+    /// Goroutines were seen: threads stand for them.
+    has_goroutines: bool,
     /// Stalls past [`STALLS_MAX`].
     pub dropped_stalls: u64,
     /// Threads that lived when the watch began; the first busy period of any other is its start.
@@ -115,7 +117,15 @@ impl Analyser {
     }
 
     pub fn push(&mut self, event: &Event) {
-        self.lines.push(event);
+        self.has_goroutines |= event.tid >= GOROUTINES;
+        match event.what {
+            // Of threads that carry none nothing else is told.
+            What::RunDelay { ns } if self.has_goroutines && event.tid < GOROUTINES => {
+                let start_ns = event.at_ns.saturating_sub(ns);
+                self.pieces.unpolled.waited(start_ns, event.at_ns);
+            }
+            _ => self.lines.push(event),
+        }
     }
 
     /// What happened until then has been pushed. Where all threads wait nothing happens, and time passes.

@@ -250,30 +250,28 @@ fn what_lies_there_while_its_thread_waits_is_not_outside() {
         62
     );
     assert_eq!(slow.untaken[0].runner, Some(other));
-    // Nothing else ran for most of it, and a goroutine and a thread of the runtime had no CPU for 34 of the 62 ms.
+    // Nothing else ran for most of it: a goroutine that had run, and threads that carry none, had no CPU for 34 of 62 ms.
     pieces.of.insert(other, vec![busy(15, 30)]);
-    let starved = Went::Thread(Label::Held(Cause::CpuStarvation));
-    let wanted = |start_ms, end_ms| {
-        vec![piece(
-            start_ms,
-            end_ms,
-            Label::Held(Cause::CpuStarvation),
-            None,
-        )]
-    };
-    pieces.of.insert(7, wanted(18, 40));
-    pieces.of.insert(GOROUTINES + 3, wanted(32, 54));
+    let starved = Label::Held(Cause::CpuStarvation);
+    let third = GOROUTINES + 3;
+    let preempted = |until_ms| vec![busy(31, 32), piece(32, until_ms, starved, None)];
+    pieces.unpolled.waited(18 * MS, 40 * MS);
+    pieces.of.insert(third, preempted(54));
     let slow = Slow::of(&pieces, &[], goroutines);
-    assert_eq!(slow.ns[&(Some(own), starved)] / MS, 62);
+    assert_eq!(slow.ns[&(Some(own), Went::Thread(starved))] / MS, 62);
     assert!(slow.untaken.is_empty());
-    pieces.of.insert(GOROUTINES + 3, wanted(32, 42));
+    pieces.of.insert(third, preempted(42));
     let slow = Slow::of(&pieces, &[], goroutines);
     assert_eq!(slow.untaken.len(), 1, "22 ms are less than half");
+    let queued = vec![idle(0, 32, None), piece(32, 70, starved, None)];
+    pieces.of.insert(third, queued);
+    let slow = Slow::of(&pieces, &[], goroutines);
+    assert_eq!(slow.untaken.len(), 1, "it waits for its runtime");
     let page = Label::Held(Cause::PageFault);
     let waits = vec![piece(18, 60, page, None)];
-    pieces.of.insert(GOROUTINES + 3, waits);
+    pieces.of.insert(third, waits);
     let slow = Slow::of(&pieces, &[], goroutines);
-    assert_eq!(slow.ns[&(Some(own), Went::Thread(page))] / MS, 62);
+    assert_eq!(slow.ns[&(Some(third), Went::Thread(page))] / MS, 62);
 }
 
 /// A thread that sleeps while it has a request is at that request; nobody else is.

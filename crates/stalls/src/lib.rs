@@ -42,5 +42,6 @@ pub mod thread;
 pub mod timeline;
 pub mod tokens;
 pub mod turns;
+pub mod unpolled;
 pub mod untaken;
 pub mod walk;

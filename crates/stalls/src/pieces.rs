@@ -6,6 +6,7 @@ use super::cause::{Cause, Judged};
 use super::event::{StackId, TextId, Tid, WaitKind};
 use super::quota::Quota;
 use super::segment::{Segment, State};
+use super::unpolled::Unpolled;
 
 /// Pieces of all threads together; 64 bytes each, some 19 MiB.
 pub const PIECES_MAX: usize = 300_000;
@@ -84,6 +85,8 @@ pub struct Pieces {
     pub of: HashMap<Tid, Vec<Piece>>,
     /// When nothing ran.
     pub quota: Quota,
+    /// Of a Go program, when its other threads waited for a CPU.
+    pub unpolled: Unpolled,
     count: usize,
     /// Pieces past [`PIECES_MAX`].
     pub dropped: u64,

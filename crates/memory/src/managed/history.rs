@@ -17,6 +17,8 @@ const KEPT_MAX: usize = 5_000;
 /// From the middle third to the last a quantity must rise by this share of an even rise, as everywhere
 /// ([`crate::growth`]).
 const STILL_SHARE: f64 = 0.25;
+/// And at least by that of a rise over this part of the observation.
+const STILL_OVER: f64 = 0.1;
 /// Snapshots that are enough to leave earlier ones out.
 const ENOUGH: usize = 3;
 /// Sentences on what is missing.
@@ -325,8 +327,9 @@ fn rise(values: &[(f64, f64)]) -> Option<Rise> {
     let lowest = after.iter().copied().fold(f64::MAX, f64::min);
     let middle = &values[third..values.len() - third];
     let over_s = at(last) - at(first);
-    // Readings of a busy machine are not evenly apart: what an even rise would have added since then.
-    let even = || grown * (at(last) - at(middle)) / over_s;
+    // Readings of a busy machine are not evenly apart: what an even rise would have added since then. In next to no time
+    // it adds nothing that could be told from noise.
+    let even = || grown * ((at(last) - at(middle)) / over_s).max(STILL_OVER);
     let goes_on = middle.is_empty() || median(&after) - median(&of(middle)) > STILL_SHARE * even();
     Some(Rise {
         level: median(&after),

@@ -48,24 +48,13 @@ impl Watch {
             What::Woken { .. } | What::Preempted => known.wanted_cpu_ns = Some(at_ns),
             What::In { .. } => {
                 let since_ns = known.wanted_cpu_ns.take();
-                let long = |since_ns: &u64| at_ns.saturating_sub(*since_ns) >= WANTED_CPU_LEAST_NS;
-                if let Some(since_ns) = since_ns.filter(long) {
-                    self.held.extend(wanted_cpu(tid, since_ns, at_ns, what));
+                let ns = since_ns.map_or(0, |since_ns| at_ns.saturating_sub(since_ns));
+                if ns >= WANTED_CPU_LEAST_NS {
+                    let (tid, what) = (Tid::from(tid), What::RunDelay { ns });
+                    self.held.push(Event { at_ns, tid, what });
                 }
             }
-            What::Blocked(_) | What::Exited | What::Unsure => known.wanted_cpu_ns = None,
-            _ => {}
+            _ => known.wanted_cpu_ns = None,
         }
     }
-}
-
-/// What it is in before and after is not told.
-fn wanted_cpu(tid: u32, since_ns: u64, at_ns: u64, came: What) -> [Event; 3] {
-    let tid = Tid::from(tid);
-    let event = |at_ns, what| Event { at_ns, tid, what };
-    [
-        event(since_ns, What::Preempted),
-        event(at_ns, came),
-        event(at_ns, What::Unsure),
-    ]
 }

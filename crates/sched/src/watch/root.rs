@@ -216,6 +216,7 @@ impl Watch {
         // A thread that leaves a CPU twice without having come back: a record is missing.
         let missed = known.on_cpu.replace(false) == Some(false);
         (known.told_ns, known.off_since_ns, known.running_since_ns) = (at_ns, at_ns, None);
+        known.wanted_cpu_ns = None;
         self.missed_switches += u64::from(missed);
         if state & STATES == 0 {
             self.threads.at(tid).blocked = None;

@@ -1,6 +1,6 @@
 //! Waits in which a request lay ([`Untaken`]): before its thread took it up, and while it had it.
 
-use super::{ASKED_MAX, SOON_NS, STEPS_MAX, UNTAKEN_LEAST_NS, WITH_IT, Way};
+use super::{ASKED_MAX, PIECES_ASKED_MAX, SOON_NS, STEPS_MAX, UNTAKEN_LEAST_NS, WITH_IT, Way};
 use crate::cause::Cause;
 use crate::event::{GOROUTINES, Tid, WaitKind};
 use crate::pieces::{Label, Piece};
@@ -63,17 +63,14 @@ impl Way<'_> {
 
     fn lies(&mut self, tid: Tid, wait: &Piece, start_ns: u64, end_ns: u64) {
         let runner = self.runner(tid, start_ns, end_ns);
-        let others_wait = match tid < GOROUTINES || runner.is_some() {
+        let is_throttled = self.pieces.quota.fills(start_ns, end_ns);
+        let others_wait = match tid < GOROUTINES || is_throttled || runner.is_some() {
             true => None,
             false => self.others_wait_for(tid, start_ns, end_ns),
         };
-        if let Some(cause) = others_wait {
-            return self.step(
-                Some(tid),
-                Went::Thread(Label::Held(cause)),
-                start_ns,
-                end_ns,
-            );
+        if let Some((with, cause)) = others_wait {
+            let went = Went::Thread(Label::Held(cause));
+            return self.step(Some(with), went, start_ns, end_ns);
         }
         let untaken = Untaken {
             tid,
@@ -82,45 +79,48 @@ impl Way<'_> {
             wait: *wait,
             is_taken: false,
             runner,
-            is_throttled: self.pieces.quota.fills(start_ns, end_ns),
+            is_throttled,
         };
         let went = Went::Thread(Label::Held(untaken.cause()));
         self.step(Some(tid), went, start_ns, end_ns);
         self.untaken.push(untaken);
     }
 
-    /// What kept the program from polling for most of the span: other goroutines had no CPU, or threads that are to poll
-    /// the sockets and to take up goroutines; or a page that a goroutine waited for, which keeps its processor meanwhile.
-    /// (A thread that carries no goroutine is told of only while it has no CPU.)
-    fn others_wait_for(&self, tid: Tid, start_ns: u64, end_ns: u64) -> Option<Cause> {
-        if self.pieces.of.len() > ASKED_MAX {
+    /// What kept a Go program from polling for most of the span, and with whom a request was meanwhile. Goroutines that
+    /// ran, and threads that carry none, had no CPU: it lay with its own. Or a goroutine waited for a page, which keeps
+    /// its processor: with the one that did longest.
+    fn others_wait_for(&self, tid: Tid, start_ns: u64, end_ns: u64) -> Option<(Tid, Cause)> {
+        let mut no_cpu: Vec<(u64, u64)> = self.pieces.unpolled.within(start_ns, end_ns).collect();
+        let (mut faults, mut longest, mut asked) = (Vec::new(), None, 0);
+        for other in self.pieces.of.keys().filter(|of| **of != tid) {
+            let pieces = self.before(*other, end_ns);
+            let first = pieces.partition_point(|piece| piece.end_ns <= start_ns);
+            let from = faults.len();
+            for (at, piece) in pieces.iter().enumerate().skip(first) {
+                let span = (piece.start_ns.max(start_ns), piece.end_ns.min(end_ns));
+                match piece.label {
+                    Label::Held(Cause::CpuStarvation) if ran_before(pieces, at) => {
+                        no_cpu.push(span);
+                    }
+                    Label::Held(Cause::PageFault) => faults.push(span),
+                    _ => {}
+                }
+            }
+            asked += 1 + pieces.len() - first;
+            if asked > PIECES_ASKED_MAX {
+                return None;
+            }
+            let ns: u64 = faults[from..].iter().map(|(start, end)| end - start).sum();
+            longest = longest.max((ns > 0).then_some((ns, *other)));
+        }
+        let (no_cpu_ns, faults_ns) = (covered(no_cpu), covered(faults));
+        if (no_cpu_ns.max(faults_ns) as f64) < WITH_IT * end_ns.saturating_sub(start_ns) as f64 {
             return None;
         }
-        let least_ns = WITH_IT * end_ns.saturating_sub(start_ns) as f64;
-        let causes = [Cause::CpuStarvation, Cause::PageFault].into_iter();
-        let ns = |cause| self.others_in(Label::Held(cause), tid, (start_ns, end_ns));
-        let mut most = causes.filter(|cause| ns(*cause) as f64 >= least_ns);
-        most.next()
-    }
-
-    /// For how long of the span any other was in it.
-    fn others_in(&self, label: Label, tid: Tid, (start_ns, end_ns): (u64, u64)) -> u64 {
-        let threads = self.pieces.of.keys().filter(|of| **of != tid);
-        let pieces = threads.flat_map(|of| {
-            let before = self.before(*of, end_ns).iter().rev();
-            before.take_while(|piece| piece.end_ns > start_ns)
-        });
-        let mut spans: Vec<(u64, u64)> = pieces
-            .filter(|piece| piece.label == label)
-            .map(|piece| (piece.start_ns.max(start_ns), piece.end_ns.min(end_ns)))
-            .collect();
-        spans.sort_unstable();
-        let (mut all_ns, mut until_ns) = (0, start_ns);
-        for (from_ns, to_ns) in spans {
-            all_ns += to_ns.saturating_sub(from_ns.max(until_ns));
-            until_ns = until_ns.max(to_ns);
+        match longest.filter(|_| faults_ns > no_cpu_ns) {
+            Some((_, other)) => Some((other, Cause::PageFault)),
+            None => Some((tid, Cause::CpuStarvation)),
         }
-        all_ns
     }
 
     /// Of a goroutine, the other one that ran for most of the span.
@@ -172,4 +172,21 @@ impl Way<'_> {
         };
         self.with(tid, (start_ns, end_ns), waits);
     }
+}
+
+/// A goroutine that was made runnable waits for one of the runtime's processors; one that ran just before for a CPU.
+fn ran_before(pieces: &[Piece], at: usize) -> bool {
+    let before = at.checked_sub(1).map(|before| &pieces[before]);
+    before.is_some_and(|of| of.label == Label::OnCpu && of.end_ns == pieces[at].start_ns)
+}
+
+/// Nanoseconds that are in one span at least.
+fn covered(mut spans: Vec<(u64, u64)>) -> u64 {
+    spans.sort_unstable();
+    let (mut all_ns, mut until_ns) = (0, 0);
+    for (from_ns, to_ns) in spans {
+        all_ns += to_ns.saturating_sub(from_ns.max(until_ns));
+        until_ns = until_ns.max(to_ns);
+    }
+    all_ns
 }

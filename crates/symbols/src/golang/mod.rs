@@ -24,7 +24,7 @@ pub fn is_glue(function: &str) -> bool {
 }
 
 /// First elements of the import paths of Go's standard library (`go list std`).
-const STANDARD: [&str; 48] = [
+const STANDARD: [&str; 49] = [
     "archive",
     "bufio",
     "bytes",
@@ -73,6 +73,7 @@ const STANDARD: [&str; 48] = [
     "unicode",
     "unique",
     "vendor",
+    "weak",
 ];
 
 /// Of the standard library, by its name in the program's tables.
