@@ -201,25 +201,11 @@ fn a_reader_that_waited_for_a_peer_is_the_network() {
 #[test]
 fn what_lies_there_while_its_thread_waits_is_not_outside() {
     let mut pieces = Pieces::default();
-    let of = vec![
-        idle(0, 10, None),
-        busy(10, 12),
-        idle(12, 82, None),
-        busy(82, 84),
-    ];
-    pieces.of.insert(1, of.clone());
+    pieces.of.insert(1, left_unread().to_vec());
     // Where it always waits it does not read on purpose.
     let found = went(&pieces, &request(20, 82, 83));
     assert_eq!(found[&(None, Went::Outside)], 62);
-    let rare = |of: &[Piece]| -> Vec<Piece> {
-        let inbound = of.iter().map(|of| Piece {
-            is_rare: true,
-            waited_for: WaitKind::Inbound,
-            ..*of
-        });
-        inbound.collect()
-    };
-    pieces.of.insert(1, rare(&of));
+    pieces.of.insert(1, rarely_left_unread());
     let found = went(&pieces, &request(20, 82, 83));
     let waits = Went::Thread(Label::Held(Cause::Network));
     assert_eq!(found[&(Some(1), waits)], 62);
@@ -232,9 +218,33 @@ fn what_lies_there_while_its_thread_waits_is_not_outside() {
         },
     );
     assert!(!found.contains_key(&(Some(1), waits)));
-    // The receiver of one that came to it is not the one that idles.
-    let (own, other) = (GOROUTINES + 1, GOROUTINES + 2);
-    pieces.of.insert(own, rare(&of));
+}
+
+/// Of one that waits while a request of 20 to 83 ms lies there, which it takes up at 82.
+fn left_unread() -> [Piece; 4] {
+    [
+        idle(0, 10, None),
+        busy(10, 12),
+        idle(12, 82, None),
+        busy(82, 84),
+    ]
+}
+
+fn rarely_left_unread() -> Vec<Piece> {
+    let inbound = left_unread().map(|of| Piece {
+        is_rare: true,
+        waited_for: WaitKind::Inbound,
+        ..of
+    });
+    inbound.to_vec()
+}
+
+/// Its own goroutine idles: what the others do says why nobody polled for it.
+#[test]
+fn what_lies_there_for_a_goroutine_is_with_what_kept_the_others() {
+    let mut pieces = Pieces::default();
+    let (own, other, third) = (GOROUTINES + 1, GOROUTINES + 2, GOROUTINES + 3);
+    pieces.of.insert(own, rarely_left_unread());
     pieces.of.insert(
         other,
         vec![idle(0, 15, None), busy(15, 81), idle(81, 200, None)],
@@ -245,15 +255,12 @@ fn what_lies_there_while_its_thread_waits_is_not_outside() {
         ..request(20, 82, 83)
     };
     let slow = Slow::of(&pieces, &[], goroutines);
-    assert_eq!(
-        slow.ns[&(Some(own), Went::Thread(Label::Held(Cause::Runtime)))] / MS,
-        62
-    );
+    let runtime = Label::Held(Cause::Runtime);
+    assert_eq!(slow.ns[&(Some(own), Went::Thread(runtime))] / MS, 62);
     assert_eq!(slow.untaken[0].runner, Some(other));
-    // Nothing else ran for most of it: a goroutine that had run, and threads that carry none, had no CPU for 34 of 62 ms.
+    // Nothing else ran for most of it: a goroutine that had run, and threads that carry none, had no CPU for 34 ms.
     pieces.of.insert(other, vec![busy(15, 30)]);
     let starved = Label::Held(Cause::CpuStarvation);
-    let third = GOROUTINES + 3;
     let preempted = |until_ms| vec![busy(31, 32), piece(32, until_ms, starved, None)];
     pieces.unpolled.waited(18 * MS, 40 * MS);
     pieces.of.insert(third, preempted(54));

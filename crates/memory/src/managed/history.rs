@@ -327,8 +327,8 @@ fn rise(values: &[(f64, f64)]) -> Option<Rise> {
     let lowest = after.iter().copied().fold(f64::MAX, f64::min);
     let middle = &values[third..values.len() - third];
     let over_s = at(last) - at(first);
-    // Readings of a busy machine are not evenly apart: what an even rise would have added since then. In next to no time
-    // it adds nothing that could be told from noise.
+    // Readings of a busy machine are not evenly apart: what an even rise would have added since then. In next to no
+    // time it adds nothing that could be told from noise.
     let even = || grown * ((at(last) - at(middle)) / over_s).max(STILL_OVER);
     let goes_on = middle.is_empty() || median(&after) - median(&of(middle)) > STILL_SHARE * even();
     Some(Rise {

@@ -38,8 +38,8 @@ impl Watch {
         self.waits.futexes_are_the_runtimes = true;
     }
 
-    /// A thread that carries no goroutine is to poll the sockets, or to take up a goroutine that can run. Where it has no
-    /// CPU for that, goroutines wait that nobody made runnable yet: then its own wait is told.
+    /// A thread that carries no goroutine is to poll the sockets, or to take up a goroutine that can run. Where it has
+    /// no CPU for that, goroutines wait that nobody made runnable yet: then its own wait is told.
     pub(super) fn without_goroutine(&mut self, at_ns: u64, tid: u32, what: What) {
         let Some(known) = self.threads.get(tid) else {
             return;
